@@ -1,0 +1,1 @@
+"""What this site gives a run, found by looking and trying: one finding a fact, with what to do about it."""
