@@ -19,9 +19,16 @@ def explain(address: EtcdAddress, endpoint: Endpoint, failed: BaseException) -> 
         return unavailable(address, endpoint, _plain(failed))
     if isinstance(failed, exceptions.TimeoutError):
         return unavailable(address, endpoint, f"no answer within {address.request_timeout_s:g} s")
-    if "without response" in str(failed) and not address.is_tls:
+    if _hung_up(failed) and not address.is_tls:
         return unavailable(address, endpoint, "it hangs up; if it speaks TLS only, use protocol=https")
     return unavailable(address, endpoint, _plain(failed))
+
+
+def _hung_up(failed: BaseException) -> bool:
+    """A server that closes before it has answered; with bytes of ours unread, that close is a reset."""
+    return "without response" in str(failed) or any(
+        isinstance(one, ConnectionResetError) for one in (failed, *failed.args)
+    )
 
 
 def unavailable(address: EtcdAddress, endpoint: Endpoint, why: str) -> BackendUnavailable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -73,6 +74,9 @@ def test_every_end_is_told_in_the_same_words_with_accounting_and_without() -> No
         assert {end: (one["state"], one["attempts"], one["notice"]) for end, one in site.items()} == ENDS, (
             site
         )
-    assert {end: one["why"] for end, one in with_it.items()} == {
-        end: one["why"] for end, one in without_it.items()
-    }
+    assert reasons(with_it) == reasons(without_it)
+
+
+def reasons(told: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Why each job ended, without the numbers: an element that starts early takes the next job's."""
+    return {end: re.sub(r"\b(job|array) \d+", r"\1 N", one["why"]) for end, one in told.items()}
