@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import Final, Protocol
+
+SLICES: Final = 8
 
 
 class Clock(Protocol):
@@ -37,3 +40,15 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+def wait_in_slices(wait: Callable[[float], object], is_over: Callable[[], bool], timeout_s: float) -> bool:
+    """Whether it `is_over` within `timeout_s`; `wait` waits for that, for so many seconds at most.
+
+    A machine that stands still meanwhile costs one slice of the time: what is waited for stood still as well.
+    """
+    for _ in range(SLICES):
+        if is_over():
+            return True
+        wait(timeout_s / SLICES)
+    return is_over()

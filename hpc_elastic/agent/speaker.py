@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from typing import Final, Protocol
 
+from hpc_elastic.clock import wait_in_slices
+
 _MOST_LINES: Final = 1000
 
 
@@ -46,9 +48,7 @@ class Speaker:
         with self._changed:
             self._is_over = True
             self._changed.notify()
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return wait_in_slices(self._thread.join, lambda: not self._thread.is_alive(), timeout_s)
 
     def _speak(self) -> None:
         while True:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hpc_elastic.backends.base import Backend
 from hpc_elastic.backends.file import FileBackend
-from hpc_elastic.clock import SYSTEM_CLOCK, Clock
+from hpc_elastic.clock import SYSTEM_CLOCK, Clock, wait_in_slices
 from hpc_elastic.errors import HpcElasticError, RendezvousStateError, UsageError
 from hpc_elastic.rendezvous import keys
 from hpc_elastic.rendezvous.addresses import is_loopback
@@ -173,7 +173,7 @@ class Membership:
         """
         self._post(leave=LeaveWish(outcome, reason))
         was_running = self._thread.is_alive()
-        written = was_running and self._has_left.wait(timeout_s)
+        written = was_running and wait_in_slices(self._has_left.wait, self._has_left.is_set, timeout_s)
         self._is_over.set()
         self._wake.set()
         if was_running:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from hpc_elastic.clock import wait_in_slices
 from hpc_elastic.values import dataclass
 from hpc_elastic.workers.line_writer import LineWriter
 
@@ -68,7 +69,7 @@ class LogTail:
         waited_s, taken = 0.0, -1
         while self._is_alive() and waited_s < most_s and taken != self._taken_bytes():
             taken = self._taken_bytes()
-            self._thread.join(stalled_s)
+            wait_in_slices(self._thread.join, lambda: not self._is_alive(), stalled_s)
             waited_s += stalled_s
         return not self._is_alive()
 
