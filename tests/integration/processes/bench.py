@@ -14,6 +14,7 @@ from hpc_elastic.workers.group import GroupState, WorkerGroup, WorkerStart, new_
 from hpc_elastic.workers.process import Kind, Program
 from tests.waiting import wait_until
 
+PATIENCE_S = 90.0
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -73,7 +74,7 @@ class Bench:
     def err(self, rank: int = 0) -> str:
         return (self.directory / f"{rank}.err").read_text()
 
-    def wait_for(self, text: str, rank: int = 0, timeout_s: float = 20) -> None:
+    def wait_for(self, text: str, rank: int = 0, timeout_s: float = PATIENCE_S) -> None:
         """Until the worker has printed `text`."""
         wait_until(lambda: text in self.out(rank), timeout_s, f"{text!r} in the output of rank {rank}")
 
@@ -82,13 +83,13 @@ class Bench:
         return tree.left_behind(self.marker, sessions=(), known=())
 
 
-def until_exited(group: WorkerGroup, timeout_s: float = 20) -> GroupState:
+def until_exited(group: WorkerGroup, timeout_s: float = PATIENCE_S) -> GroupState:
     """The state once every worker has ended by itself."""
     wait_until(lambda: not group.poll().running, timeout_s, "all workers have ended")
     return group.poll()
 
 
-def until_gone(group: WorkerGroup, grace_s: float, timeout_s: float = 20) -> GroupState:
+def until_gone(group: WorkerGroup, grace_s: float, timeout_s: float = PATIENCE_S) -> GroupState:
     """The state once the group was stopped with this grace."""
     now_s = time.monotonic()
     group.begin_stop(now_s + grace_s, now_s)

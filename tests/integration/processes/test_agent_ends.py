@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from hpc_elastic.workers import tree
-from tests.integration.processes.bench import PYTHON, ROOT, Bench
+from tests.integration.processes.bench import PATIENCE_S, PYTHON, ROOT, Bench
 from tests.waiting import wait_until
 
 WORKER = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('helper', flush=True); "
-subprocess.Popen([sys.executable, "-c", DEAF + "time.sleep(60)"])
-subprocess.Popen([sys.executable, "-c", DEAF + "time.sleep(60)"], start_new_session=True)
-time.sleep(60)
+subprocess.Popen([sys.executable, "-c", DEAF + "time.sleep(600)"])
+subprocess.Popen([sys.executable, "-c", DEAF + "time.sleep(600)"], start_new_session=True)
+time.sleep(600)
 """
 AGENT = """
 import json, os, sys, time
@@ -37,7 +37,7 @@ guard = Guard.start(marker)
 starts = [WorkerStart(n, n, dict(os.environ), folder / f"{n}.out", folder / f"{n}.err") for n in range(2)]
 group = WorkerGroup.start(Program(kind, target[0], tuple(target[1:])), starts, marker=marker, guard=guard)
 """
-SLEEPS = AGENT + "time.sleep(60)"
+SLEEPS = AGENT + "time.sleep(600)"
 WATCHES = (
     AGENT
     + """
@@ -48,7 +48,7 @@ while not (folder / "over").exists():
     group.poll()
     time.sleep(0.01)
 now_s = time.monotonic()
-group.begin_stop(now_s + 5, now_s)
+group.begin_stop(now_s + 30, now_s)
 while not group.advance(time.monotonic()).is_over:
     time.sleep(0.01)
 guard.close()
@@ -77,7 +77,7 @@ def test_a_killed_agent_takes_workers_and_all_their_helpers_with_it(bench: Bench
             lambda rank=rank: (
                 (bench.directory / f"{rank}.out").exists() and bench.out(rank).count("helper") == 2
             ),  # type: ignore[misc]
-            timeout_s=20,
+            timeout_s=PATIENCE_S,
             what=f"helpers of rank {rank}",
         )
     assert len(bench.left()) >= 6
@@ -85,26 +85,26 @@ def test_a_killed_agent_takes_workers_and_all_their_helpers_with_it(bench: Bench
     started.send_signal(signal.SIGKILL)
     started.communicate()
 
-    wait_until(lambda: not bench.left(), timeout_s=2, what="workers and helpers are gone")
+    wait_until(lambda: not bench.left(), timeout_s=PATIENCE_S, what="workers and helpers are gone")
 
 
 def test_workers_end_with_their_agent_even_without_a_guard(bench: Bench) -> None:
-    script = bench.script("print('up', flush=True)\nimport time; time.sleep(60)").target
+    script = bench.script("print('up', flush=True)\nimport time; time.sleep(600)").target
     alone = SLEEPS.replace("Guard.start(marker)", "None")
     started = agent(bench, alone, "--script", script)
-    wait_until(lambda: len(bench.left()) == 2, timeout_s=20, what="both workers are up")
+    wait_until(lambda: len(bench.left()) == 2, timeout_s=PATIENCE_S, what="both workers are up")
     bench.wait_for("up", rank=1)
     bench.wait_for("up", rank=0)
 
     started.kill()
     started.communicate()
 
-    wait_until(lambda: not bench.left(), timeout_s=2, what="the workers are gone")
+    wait_until(lambda: not bench.left(), timeout_s=PATIENCE_S, what="the workers are gone")
 
 
 def test_the_guard_of_a_killed_agent_ends_too_and_of_a_stopped_one_waits(bench: Bench) -> None:
     started = agent(bench, SLEEPS, "--script", bench.script(WORKER).target)
-    wait_until(lambda: len(guards(bench)) == 1, timeout_s=20, what="the guard is up")
+    wait_until(lambda: len(guards(bench)) == 1, timeout_s=PATIENCE_S, what="the guard is up")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         os.kill(guards(bench)[0], signum)
     assert len(guards(bench)) == 1
@@ -112,28 +112,28 @@ def test_the_guard_of_a_killed_agent_ends_too_and_of_a_stopped_one_waits(bench: 
     started.kill()
     started.communicate()
 
-    wait_until(lambda: not guards(bench), timeout_s=5, what="the guard has left")
+    wait_until(lambda: not guards(bench), timeout_s=PATIENCE_S, what="the guard has left")
 
 
 def test_orphans_are_collected_and_an_agents_own_child_is_not(bench: Bench) -> None:
     orphan = "import os, subprocess, sys; subprocess.Popen(['true'], start_new_session=True); os._exit(0)"
     script = (
-        f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {orphan!r}])\ntime.sleep(60)"
+        f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {orphan!r}])\ntime.sleep(600)"
     )
     started = agent(bench, WATCHES, "--script", bench.script(script).target)
-    wait_until((bench.directory / "own").exists, timeout_s=20, what="the agent is up")
+    wait_until((bench.directory / "own").exists, timeout_s=PATIENCE_S, what="the agent is up")
     own = int((bench.directory / "own").read_text())
-    wait_until(lambda: state_of(own) == "Z", timeout_s=20, what="the agent's own child has ended")
+    wait_until(lambda: state_of(own) == "Z", timeout_s=PATIENCE_S, what="the agent's own child has ended")
     seen_at_s = time.monotonic()
     wait_until(
         lambda: zombies_of(started.pid) == [own] and time.monotonic() > seen_at_s + 1,
-        timeout_s=20,
+        timeout_s=PATIENCE_S,
         what="no zombie but the agent's own child, which subprocess is to collect",
     )
 
     (bench.directory / "over").touch()
 
-    assert json.loads(started.communicate(timeout=20)[0]) == ["gone", 7]
+    assert json.loads(started.communicate(timeout=PATIENCE_S)[0]) == ["gone", 7]
     assert bench.left() == []
 
 

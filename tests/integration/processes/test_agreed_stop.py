@@ -9,7 +9,7 @@ import time
 import pytest
 
 from hpc_elastic.workers.page import Page
-from tests.integration.processes.bench import PYTHON, Bench, until_exited
+from tests.integration.processes.bench import PATIENCE_S, PYTHON, Bench, until_exited
 from tests.waiting import wait_until
 
 # Each rank runs one loop per page and tells the step at which it was stopped. A page more, the gate,
@@ -58,25 +58,25 @@ def test_no_rank_passes_the_agreed_step(bench: Bench) -> None:
         gate.set_stop_step(number)
         wait_until(
             lambda page=page: all(view.step > 50 for view in page.ranks()),  # type: ignore[misc]
-            timeout_s=30,
+            timeout_s=PATIENCE_S,
             what="every rank steps",
         )
         # No two races alike: the moment moves through a step.
         raise_at_s = time.monotonic() + number * 1e-6
         while time.monotonic() < raise_at_s:
             pass
-        page.raise_notice("preempted", time.monotonic() + 60)
+        page.raise_notice("preempted", time.monotonic() + 600)
         highest = page.highest_step()
         assert highest is not None
         agreed.append(highest + 1)
         page.set_stop_step(highest + 1)
         wait_until(
             lambda page=page: all(view.saved_step >= 0 for view in page.ranks()),  # type: ignore[misc]
-            timeout_s=30,
+            timeout_s=PATIENCE_S,
             what="every rank has stopped",
         )
 
-    state = until_exited(group, timeout_s=60)
+    state = until_exited(group)
     assert [each.returncode for each in state.exits] == [0] * RANKS
     for rank in range(RANKS):
         assert json.loads(bench.out(rank)) == agreed
@@ -106,9 +106,9 @@ def test_a_worker_finds_its_page_however_it_was_started(bench: Bench, form: str)
     }
     env = {"HPC_ELASTIC_PAGE": page.env_value()}
     group = bench.start(programs[form], 1, env, [page.fd])
-    wait_until(lambda: page.rank(0).step > 0, timeout_s=20, what="the worker steps")
+    wait_until(lambda: page.rank(0).step > 0, timeout_s=PATIENCE_S, what="the worker steps")
 
-    page.raise_notice("preempted", time.monotonic() + 60)
+    page.raise_notice("preempted", time.monotonic() + 600)
     page.set_stop_step((page.highest_step() or 0) + 1)
 
     assert until_exited(group).exits[0].returncode == 0
@@ -121,7 +121,7 @@ def test_a_worker_finds_its_page_however_it_was_started(bench: Bench, form: str)
 def test_a_worker_whose_agent_names_no_step_stops_by_itself_in_the_end(bench: Bench) -> None:
     page = Page.create(1)
     group = bench.start(bench.script(STEPS), 1, {"HPC_ELASTIC_PAGE": page.env_value()}, [page.fd])
-    wait_until(lambda: page.rank(0).step > 0, timeout_s=20, what="the worker steps")
+    wait_until(lambda: page.rank(0).step > 0, timeout_s=PATIENCE_S, what="the worker steps")
 
     page.raise_notice("preempted", time.monotonic() + 0.2)
 
@@ -133,7 +133,7 @@ def test_a_worker_whose_agent_names_no_step_stops_by_itself_in_the_end(bench: Be
 def test_a_waiting_worker_can_still_be_stopped(bench: Bench) -> None:
     page = Page.create(1)
     group = bench.start(bench.script(STEPS), 1, {"HPC_ELASTIC_PAGE": page.env_value()}, [page.fd])
-    wait_until(lambda: page.rank(0).step > 0, timeout_s=20, what="the worker steps")
+    wait_until(lambda: page.rank(0).step > 0, timeout_s=PATIENCE_S, what="the worker steps")
     page.raise_notice("preempted", time.monotonic() + 600)
 
     group.ask()

@@ -10,7 +10,7 @@ import pytest
 
 from hpc_elastic.workers import bootstrap
 from hpc_elastic.workers.process import Kind, Program
-from tests.integration.processes.bench import PYTHON
+from tests.integration.processes.bench import PATIENCE_S, PYTHON
 from tests.waiting import wait_until
 
 SCRIPTS: dict[str, str | bytes] = {
@@ -33,7 +33,14 @@ SCRIPTS: dict[str, str | bytes] = {
     "is interrupted": "raise KeyboardInterrupt",
     "has its own hook": "import sys\nsys.excepthook = lambda *a: print(a[0], a[2].tb_lineno)\n1 / 0\n",
     "has a postlude": "import atexit, threading\natexit.register(print, 'end')\n1 / 0\n",
-    "leaves a thread": "import threading\nthreading.Timer(0.1, print, ['late']).start()\nprint('early')\n",
+    "leaves a thread": (
+        "import threading\n"
+        "def late():\n"
+        "    threading.main_thread().join()\n"
+        "    print('late')\n"
+        "threading.Thread(target=late).start()\n"
+        "print('early')\n"
+    ),
     "warns": "import warnings\nwarnings.warn('careful')\n",
     "has features": "def f(x: undefined): return f.__annotations__\nprint('never')\n",
     "has annotations": "x: int = 3\nprint(__annotations__)\n",
@@ -52,7 +59,9 @@ SCRIPTS: dict[str, str | bytes] = {
 
 def outcome(command: list[str], cwd: Path) -> tuple[int, str, str]:
     env = {key: value for key, value in os.environ.items() if key != bootstrap.ERROR_FILE_VARIABLE}
-    ended = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
     return ended.returncode, ended.stdout, ended.stderr
 
 
@@ -174,6 +183,6 @@ def test_lines_appear_as_they_are_printed(tmp_path: Path) -> None:
         command = under_bootstrap(Kind.SCRIPT, "train.py")
         worker = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=file)
     try:
-        wait_until(lambda: log.read_text() == "first\n", timeout_s=20, what="the first line")
+        wait_until(lambda: log.read_text() == "first\n", timeout_s=PATIENCE_S, what="the first line")
     finally:
         worker.communicate()

@@ -31,7 +31,7 @@ def test_a_process_killed_while_saving_does_not_spoil_what_stands(tmp_path: Path
         [sys.executable, "-c", source, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert ended.returncode == -signal.SIGKILL
     assert (latest := Checkpoints(tmp_path).latest()) is not None

@@ -42,7 +42,7 @@ def test_bash_completes_commands_options_and_runs(
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=120,
     )
 
     assert sorted(shown.stdout.splitlines()) == offered

@@ -10,7 +10,7 @@ import pytest
 
 from hpc_elastic.workers.group import WorkerGroup
 from hpc_elastic.workers.page import Page
-from tests.integration.processes.bench import Bench, until_exited
+from tests.integration.processes.bench import PATIENCE_S, Bench, until_exited
 from tests.waiting import wait_until
 
 STEPS = """
@@ -34,7 +34,7 @@ print("forked", helper.exitcode, flush=True)
 """
 EXECS = """
 import subprocess
-helper = subprocess.Popen(["sleep", "60"])
+helper = subprocess.Popen(["sleep", "600"])
 helper.terminate()
 print("run", helper.wait(), flush=True)
 """
@@ -43,7 +43,7 @@ import multiprocessing as mp, time
 from hpc_elastic import worker
 ctx = worker.context()
 if __name__ == "__main__":
-    helper = mp.get_context("spawn").Process(target=time.sleep, args=(60,))
+    helper = mp.get_context("spawn").Process(target=time.sleep, args=(600,))
     helper.start()
     time.sleep(0.5)
     helper.terminate()
@@ -70,9 +70,9 @@ def test_term_does_not_end_a_rank_that_stops_by_agreement(bench: Bench, page: Pa
     for _ in range(5):
         group.signal(signal.SIGTERM)
     step = page.rank(0).step
-    wait_until(lambda: page.rank(0).step > step + 1000, timeout_s=20, what="the rank goes on")
+    wait_until(lambda: page.rank(0).step > step + 1000, timeout_s=PATIENCE_S, what="the rank goes on")
 
-    page.raise_notice("preempted", time.monotonic() + 60)
+    page.raise_notice("preempted", time.monotonic() + 600)
     page.set_stop_step((page.highest_step() or 0) + 1)
 
     assert until_exited(group).exits[0].returncode == 0

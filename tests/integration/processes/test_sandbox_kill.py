@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpc_elastic.testing.sandbox import processes
 from hpc_elastic.testing.sandbox.processes import Seen
+from tests.integration.processes.bench import PATIENCE_S
 from tests.waiting import wait_until
 
 TREES = 20
@@ -22,7 +23,7 @@ subprocess.Popen(["sh", "-c", child], preexec_fn=os.setpgrp).wait()
 def test_no_process_of_a_killed_tree_hears_of_the_death_of_its_parent(tmp_path: Path) -> None:
     for number in range(1, TREES + 1):
         parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=tmp_path, start_new_session=True)
-        wait_until(lambda: len(list(tmp_path.glob("ready.*"))) == number, 20, "the child runs")  # noqa: B023
+        wait_until(lambda: len(list(tmp_path.glob("ready.*"))) == number, PATIENCE_S, "the child runs")  # noqa: B023
         root = processes.look_at(parent.pid)
         assert root is not None
 

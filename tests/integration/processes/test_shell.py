@@ -17,7 +17,7 @@ import pytest
 from tests.unit.submission.run_records import RunRecord
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 120.0
 # Half a page of output each, a record of a run not being needed.
 COMMANDS: Final = [["--help"], ["run", "--help"], ["status", "one"], ["logs", "one"]]
 each_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -9,7 +9,7 @@ import pytest
 
 from hpc_elastic.workers.failures import ProcessFailure
 from hpc_elastic.workers.group import GroupPhase, WorkerExit
-from tests.integration.processes.bench import PYTHON, Bench, until_exited, until_gone
+from tests.integration.processes.bench import PATIENCE_S, PYTHON, Bench, until_exited, until_gone
 from tests.waiting import wait_until
 
 SEGFAULT = "import ctypes; print('before', flush=True); ctypes.string_at(0)"
@@ -165,7 +165,8 @@ def test_notice_signals_do_not_hurt_the_helpers_of_workers(bench: Bench) -> None
 
 def test_a_script_may_take_the_notice_signals_back(bench: Bench) -> None:
     script = (
-        "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('told'))\nprint('up')\nsignal.pause()"
+        "import signal, time\ntold = []\nsignal.signal(signal.SIGUSR1, lambda *_: told.append('told'))\n"
+        "print('up')\nwhile not told: time.sleep(0.02)\nprint(*told)"
     )
     group = bench.start(bench.script(script))
     bench.wait_for("up")
@@ -183,9 +184,9 @@ def test_a_worker_that_cannot_be_started_takes_the_others_with_it(bench: Bench) 
     (bench.directory / "2.out").symlink_to(blocked / "no")
 
     with pytest.raises(OSError, match=r"2\.out"):
-        bench.start(bench.command(PYTHON, "-c", "import time; time.sleep(100)"), workers=len(starts))
+        bench.start(bench.command(PYTHON, "-c", "import time; time.sleep(600)"), workers=len(starts))
 
-    wait_until(lambda: not bench.left(), timeout_s=5, what="the killed ones have ended")
+    wait_until(lambda: not bench.left(), timeout_s=PATIENCE_S, what="the killed ones have ended")
 
 
 def test_50_restarts_leave_no_descriptor_and_no_process(bench: Bench) -> None:
@@ -198,5 +199,6 @@ def test_50_restarts_leave_no_descriptor_and_no_process(bench: Bench) -> None:
         until_exited(group)
         assert until_gone(group, grace_s=1).phase is GroupPhase.GONE
 
-    assert sorted(fds.iterdir()) == before
+    # Awaited: other threads of this process open and close files of their own.
+    wait_until(lambda: sorted(fds.iterdir()) == before, PATIENCE_S, "the same descriptors as before are open")
     assert bench.left() == []
