@@ -53,7 +53,7 @@ def main() -> int:
         "killed_agents": soak.killed_agents,
         "rounds": rounds,
         "faults": faults,
-        "calm": {name: [asdict(one) for one in found] for name, found in soak.calm.items()},
+        "calm": {name: [asdict(one), asdict(soak.after[name])] for name, one in soak.before.items()},
         "memory_mib": {name: [one.memory_mib for one in found] for name, found in soak.samples.items()},
         "growth_mib": {name: soak.growth_mib(name) for name in soak.samples},
     }

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,8 +16,10 @@ from tests.waiting import wait_until
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _MARK: Final = "HPC_ELASTIC_TEST_MARK"
-QUICK: Final = ("--rdzv-conf", "heartbeat=0.3,last_call=0.5,join_window=0.1", "--shutdown-timeout", "5")
-PATIENCE_S: Final = 40.0
+# Quick where nothing depends on the machine, and patient with it elsewhere: nobody is missed who stands still
+# for a moment, all that are started together are in the first round, and a save has the time that it takes.
+QUICK: Final = ("--rdzv-conf", "heartbeat=2,last_call=60,join_window=0.1", "--shutdown-timeout", "60")
+PATIENCE_S: Final = 90.0
 
 # Counts steps; on a notice it stops at the agreed step, saves, and leaves. Resumes from its save.
 STEPPER: Final = """
@@ -131,7 +133,7 @@ class Agents:
     def status(self, name: str) -> int:
         """How the agent ended, once it has."""
         process = self.processes[name]
-        wait_until(lambda: process.poll() is not None, PATIENCE_S, f"{name} ends: {self.console(name)}")
+        self._wait(lambda: process.poll() is not None, f"{name} ends")
         return process.returncode
 
     def statuses(self) -> dict[str, int]:
@@ -156,12 +158,7 @@ class Agents:
         def printed() -> bool:
             return text in self.output(rank, round_number, attempt)
 
-        what = f"rank {rank} prints {text!r} in round {round_number}"
-        try:
-            wait_until(printed, PATIENCE_S, what)
-        except AssertionError as late:
-            consoles = "\n".join(self.console(name) for name in self.processes)
-            raise AssertionError(f"{late}\n{consoles}") from None
+        self._wait(printed, f"rank {rank} prints {text!r} in round {round_number}")
 
     def wait_for_world(self, size: int) -> None:
         """Until every rank of the newest round has its context, in a world of this size."""
@@ -173,7 +170,20 @@ class Agents:
             starts = [path.read_text().partition(" round ")[0] for path in outputs]
             return starts == [f"world {size}"] * size
 
-        wait_until(stands, PATIENCE_S, f"a world of {size}")
+        self._wait(stands, f"a world of {size}")
+
+    def wait_until_nothing_is_left(self) -> None:
+        """Until no process of this run lives any more."""
+        self._wait(lambda: not self.left_behind(), "no process is left")
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Until the condition holds; where it does not, with what lives and what all agents have shown."""
+        try:
+            wait_until(condition, PATIENCE_S, what)
+        except AssertionError as late:
+            left = [f"{pid}: {_command(pid)}" for pid in self.left_behind()]
+            consoles = [f"console of {name}:\n{self.console(name)}" for name in self.processes]
+            raise AssertionError("\n".join([str(late), *left, *consoles])) from None
 
     def left_behind(self) -> list[int]:
         """Living processes of this run, agents included."""
@@ -187,16 +197,25 @@ def agents_in(folder: Path) -> Iterator[Agents]:
     agents = Agents(folder)
     try:
         yield agents
-        wait_until(lambda: not agents.left_behind(), 3.0, "no process is left")
+        agents.wait_until_nothing_is_left()
     finally:
         for pid in agents.left_behind():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for process in agents.processes.values():
             process.wait()
 
 
 def _pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "ended meanwhile"
+    return b" ".join(words).decode(errors="replace")[:200]
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -18,10 +18,13 @@ from typing import Any, Final
 from hpc_elastic.agent import LocalElasticAgent, RunResult, SignalException, WorkerSpec
 from hpc_elastic.rendezvous import RendezvousParameters, create_handler
 from hpc_elastic.workers import tree
+from tests.waiting import wait_until
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PATIENCE_S: Final = 60.0
-QUICK: Final = {"allow_loopback": True, "last_call_timeout": 0.3, "heartbeat": 0.5, "join_window": 0.1}
+PATIENCE_S: Final = 120.0
+QUICK: Final = {"allow_loopback": True, "heartbeat": 2, "join_window": 0.1}
+# Two nodes of one or two are both in the first round, however slowly one of them starts.
+LAST_CALL_S: Final = 60.0
 
 
 def make(
@@ -33,6 +36,7 @@ def make(
     backend: str = "memory",
     slots: int = 1,
     start: int = 0,
+    last_call_s: float = LAST_CALL_S,
     **given: Any,
 ) -> LocalElasticAgent:
     """The agent of node n<rank> in that start of the run, all of whose files are below `folder`."""
@@ -43,7 +47,12 @@ def make(
         *nodes,
         node_rank=rank,
         local_world_size=slots,
-        config={**QUICK, "node_name": f"n{rank}", "restart_count": start},
+        config={
+            **QUICK,
+            "last_call_timeout": last_call_s,
+            "node_name": f"n{rank}",
+            "restart_count": start,
+        },
     )
     fields: dict[str, Any] = {"role": "default", "redirects": "3", "log_dir": folder / "run", **given}
     spec = WorkerSpec(
@@ -53,7 +62,7 @@ def make(
         args=args,
         **fields,
     )
-    return LocalElasticAgent(spec, shutdown_timeout=5.0)
+    return LocalElasticAgent(spec, shutdown_timeout=60.0)
 
 
 def run_all(*agents: LocalElasticAgent) -> list[RunResult]:
@@ -81,6 +90,20 @@ def launch(
         text=True,
         start_new_session=True,
     )
+
+
+def wait_until_no_worker_is_left(folder: Path) -> None:
+    """Until no worker of a run below this folder lives any more; names those that do."""
+    seen: list[list[str]] = []
+
+    def none_is_left() -> bool:
+        seen[:] = [left_of(folder)]
+        return not seen[0]
+
+    try:
+        wait_until(none_is_left, PATIENCE_S, "no worker is left")
+    except AssertionError as late:
+        raise AssertionError(f"{late}; left are {seen[0]}") from None
 
 
 def left_of(folder: Path) -> list[str]:

@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -28,7 +28,13 @@ _CALM_S: Final = 180.0  # on a machine that does other things as well
 _DOWN_S: Final = (1.0, 6.0)
 _BETWEEN_S: Final = (0.3, 4.0)
 _AGENT_SHARE: Final = 0.35
+_LEAST: Final = 3  # kills and rounds, however slow the machine
 _SAMPLE_EVERY_S: Final = 5.0
+# Each holds something for moments: what it keeps is the least of some looks. What a round leaves
+# to do is done after a while: in the end there may be so many calm moments.
+_CALM_LOOKS: Final = 10
+_CALM_LOOK_EVERY_S: Final = 0.3
+_CALM_MOMENTS: Final = 10
 _PAGE_MIB: Final = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 WORKER: Final = """
@@ -69,7 +75,8 @@ class Soak:
     per_node: int
     chance: random.Random
     samples: dict[str, list[Sample]] = field(default_factory=dict)
-    calm: dict[str, list[Sample]] = field(default_factory=dict)
+    before: dict[str, Sample] = field(default_factory=dict)
+    after: dict[str, Sample] = field(default_factory=dict)
     killed_agents: int = 0
     killed_workers: int = 0
     _down: dict[int, float] = field(default_factory=dict)
@@ -79,15 +86,15 @@ class Soak:
         for index in range(self.nodes):
             self._start(index)
         self._wait_for_all()
-        self._sample_calm()
+        self.before = self._calm_moment()
         began_s = time.monotonic()
         next_sample_s = next_word_s = began_s
-        while (now_s := time.monotonic()) < began_s + seconds:
+        while (now_s := time.monotonic()) < began_s + seconds or not self._has_seen_enough():
             self._bring_back(now_s)
             self._kill_one(now_s)
             if now_s >= next_sample_s:
                 next_sample_s = now_s + _SAMPLE_EVERY_S
-                self._sample(self.samples)
+                self._sample()
             if now_s >= next_word_s:
                 next_word_s = now_s + 60.0
                 killed = f"{self.killed_workers} workers and {self.killed_agents} agents killed"
@@ -95,7 +102,10 @@ class Soak:
             self._pause(self.chance.uniform(*_BETWEEN_S))
         self._bring_back(float("inf"))
         self._wait_for_all()
-        self._sample_calm()
+        for _ in range(_CALM_MOMENTS):
+            self.after = self._calm_moment()
+            if not self._more_held():
+                break
 
     def finish(self) -> dict[str, int]:
         """Let the workers end, and give the status of each agent."""
@@ -112,13 +122,19 @@ class Soak:
 
         Of memory it may have `growth_mib` more than when it had warmed up.
         """
+        grown = {name: self.growth_mib(name) for name in self.samples}
+        return self._more_held() + [
+            f"{name}: memory has grown by {mib:.1f} MiB" for name, mib in grown.items() if mib > growth_mib
+        ]
+
+    def _more_held(self) -> list[str]:
         found = []
-        for name, (before, after) in self.calm.items():
+        for name, before in self.before.items():
             for what in ("descriptors", "threads"):
-                if getattr(after, what) > getattr(before, what):
-                    found.append(f"{name}: {what} {getattr(before, what)} -> {getattr(after, what)}")
-            if self.growth_mib(name) > growth_mib:
-                found.append(f"{name}: memory has grown by {self.growth_mib(name):.1f} MiB")
+                if getattr(self.after[name], what) > getattr(before, what):
+                    found.append(
+                        f"{name}: {what} {getattr(before, what)} -> {getattr(self.after[name], what)}"
+                    )
         return found
 
     def growth_mib(self, name: str) -> float:
@@ -129,6 +145,9 @@ class Soak:
         sizes = [one.memory_mib for one in self.samples[name]]
         quarter = max(1, len(sizes) // 4)
         return round(median(sizes[-quarter:]) - median(sizes[quarter : 2 * quarter] or sizes[:1]), 2)
+
+    def _has_seen_enough(self) -> bool:
+        return self.killed_workers + self.killed_agents >= _LEAST and self.rounds >= _LEAST
 
     def _start(self, index: int) -> None:
         words = ("--nproc-per-node", str(self.per_node), "--rdzv-conf", TIMES, *BOUNDLESS)
@@ -175,15 +194,27 @@ class Soak:
             return  # it was being replaced
         self.killed_workers += 1
 
-    def _sample(self, into: dict[str, list[Sample]]) -> None:
-        for index in range(STAYING):
-            name = f"n{index}"
-            into.setdefault(name, []).append(sample(self.agents.processes[name].pid))
+    def _sample(self) -> None:
+        for name, one in self._look().items():
+            self.samples.setdefault(name, []).append(one)
 
-    def _sample_calm(self) -> None:
-        """Once what a start leaves to do is done, and its descriptors are closed."""
-        self._pause(3.0)
-        self._sample(self.calm)
+    def _look(self) -> dict[str, Sample]:
+        names = [f"n{index}" for index in range(STAYING)]
+        return {name: sample(self.agents.processes[name].pid) for name in names}
+
+    def _calm_moment(self) -> dict[str, Sample]:
+        """What each that stays keeps, once all are there: the least of some looks."""
+        least: dict[str, Sample] = {}
+        for _ in range(_CALM_LOOKS):
+            self._pause(_CALM_LOOK_EVERY_S)
+            for name, one in self._look().items():
+                known = least.get(name, one)
+                least[name] = replace(
+                    one,
+                    descriptors=min(known.descriptors, one.descriptors),
+                    threads=min(known.threads, one.threads),
+                )
+        return least
 
     @staticmethod
     def _pause(seconds: float) -> None:

@@ -15,7 +15,15 @@ import pytest
 
 from hpc_elastic.agent import LocalElasticAgent, RunResult, WorkerGroup, WorkerState, return_values
 from hpc_elastic.rendezvous import RendezvousHandler
-from tests.integration.agent.api_agents import PATIENCE_S, ROOT, launch, left_of, make, run_all
+from tests.integration.agent.api_agents import (
+    PATIENCE_S,
+    ROOT,
+    launch,
+    left_of,
+    make,
+    run_all,
+    wait_until_no_worker_is_left,
+)
 from tests.integration.agent.test_local_elastic_agent import wait_for
 from tests.waiting import wait_until
 
@@ -35,7 +43,7 @@ make(pathlib.Path(sys.argv[1]), 0, wait_for, "/nowhere").run()
 def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "meet").mkdir()
     yield tmp_path
-    wait_until(lambda: not left_of(tmp_path), 10.0, "no worker is left")
+    wait_until_no_worker_is_left(tmp_path)
 
 
 def lines(folder: Path, round_number: int | str, rank: int = 0) -> str:
@@ -157,4 +165,4 @@ def test_a_killed_agent_leaves_no_temporary_file(folder: Path) -> None:
     agent.kill()
     agent.wait(PATIENCE_S)
 
-    wait_until(lambda: not list(scratch.iterdir()), 10.0, "nothing is left of it")
+    wait_until(lambda: not list(scratch.iterdir()), PATIENCE_S, "nothing is left of it")

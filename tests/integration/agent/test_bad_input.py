@@ -25,7 +25,7 @@ def run(folder: Path, *words: str, user: int | None = None) -> subprocess.Comple
         extra_groups=None if user is None else [],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

@@ -15,13 +15,17 @@ from hpc_elastic.status import render, snapshot
 from tests.integration.agent.agents import PATIENCE_S, Agents, agents_in
 from tests.waiting import wait_until
 
-# The n-th failure is that of rank n; the third of them waits for the second start of the job.
+# The n-th failure is that of rank n, once all have told; the third of them waits for the job's second start.
 IN_TURN: Final = """
-import os, sys, time
+import os, pathlib, sys, time
 names = ("TORCHELASTIC_RESTART_COUNT", "HPC_ELASTIC_RESTART_COUNT", "HPC_ELASTIC_MEMBERSHIP_CHANGES",
          "TORCHELASTIC_MAX_RESTARTS")
 count, attempt = int(os.environ[names[0]]), os.environ["HPC_ELASTIC_ATTEMPT"]
 print(*(os.environ[name] for name in names), flush=True)
+place, number = pathlib.Path(os.environ["HPC_ELASTIC_RUN_DIR"]), os.environ["HPC_ELASTIC_ROUND"]
+(place / f"told-{number}-{os.environ['RANK']}").touch()
+while len(list(place.glob(f"told-{number}-*"))) < int(os.environ["WORLD_SIZE"]):
+    time.sleep(0.02)
 if int(os.environ["RANK"]) == count and (count, attempt) != (2, "1"):
     raise SystemExit(40 + count)
 time.sleep(600)
@@ -30,7 +34,7 @@ FAILS_ON_N1: Final = """
 import os, pathlib, sys, time
 if "-n1-" in os.environ["HPC_ELASTIC_NODE"]:
     raise ValueError(f"no device {os.getpid()}")
-while int(os.environ["TORCHELASTIC_RESTART_COUNT"]) < 3:
+while not pathlib.Path(sys.argv[1]).exists():
     time.sleep(0.05)
 """
 # Its work is done once it goes on alone after there were two.
@@ -137,10 +141,14 @@ def test_what_no_restart_can_cure_ends_the_run_at_once(agents: Agents, text: str
 
 
 def test_a_node_that_fails_again_and_again_is_left_out_and_named(agents: Agents) -> None:
+    finish = agents.folder / "finish"
+    words = ("--restart-backoff", "0.1", agents.script(FAILS_ON_N1), finish)
     for index in range(2):
-        agents.start(index, "--restart-backoff", "0.1", agents.script(FAILS_ON_N1), nodes="1:2", count=2)
+        agents.start(index, *words, nodes="1:2", count=2)
 
-    assert agents.statuses() == {"n0": 0, "n1": 83}
+    assert agents.status("n1") == 83
+    finish.touch()
+    assert agents.status("n0") == 0
     assert (
         "the run goes on without node n1: 3 rounds were ended by failures of its workers"
         in agents.console("n1")
@@ -154,7 +162,8 @@ def test_a_node_that_fails_again_and_again_is_left_out_and_named(agents: Agents)
 
 
 def test_a_node_that_is_needed_stays_and_the_agents_say_so(agents: Agents) -> None:
-    words = ("--restart-backoff", "0", "--same-failures", "0", agents.script(FAILS_ON_N1))
+    never = agents.folder / "never"
+    words = ("--restart-backoff", "0", "--same-failures", "0", agents.script(FAILS_ON_N1), never)
     for index in range(2):
         agents.start(index, *words, nodes="2", count=2)
 

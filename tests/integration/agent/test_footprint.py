@@ -47,7 +47,7 @@ def agent(folder: Path) -> tuple[int, int, dict[str, str | None]]:
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(_ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     line = next(line for line in ended.stdout.splitlines() if line.startswith("RESULT"))

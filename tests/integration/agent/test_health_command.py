@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.integration.agent.agents import Agents, agents_in
+from tests.integration.agent.agents import PATIENCE_S, Agents, agents_in
 from tests.waiting import wait_until
 
 FAILS_ON_N2: Final = "case $HPC_ELASTIC_NODE in *n2*) echo GPU 3 fell off the bus; exit 3;; esac"
@@ -61,10 +61,11 @@ def test_one_that_is_content_each_time_lets_the_run_come_to_its_end(agents: Agen
 def test_one_that_hangs_is_a_failure_and_ends_with_all_that_it_started(agents: Agents) -> None:
     hangs = "setsid sleep 600 & trap '' TERM; echo begun; sleep 600; sleep 600"
 
-    name = agents.start(0, "--health-command", hangs, "--health-timeout", "1", agents.script(""))
+    # Time enough to say something before it hangs, also on a machine that stands still for a moment.
+    name = agents.start(0, "--health-command", hangs, "--health-timeout", "8", agents.script(""))
 
     assert agents.status(name) == 83
-    assert f"health command `{hangs}` did not end within 1 s: begun" in said_last(agents, name)
+    assert f"health command `{hangs}` did not end within 8 s: begun" in said_last(agents, name)
 
 
 def test_what_it_leaves_in_the_background_ends_before_the_round_begins(agents: Agents) -> None:
@@ -80,12 +81,12 @@ def test_what_it_leaves_in_the_background_ends_before_the_round_begins(agents: A
 def test_an_agent_that_ends_while_it_asks_leaves_nothing(agents: Agents, signum: signal.Signals) -> None:
     name = agents.start(0, "--health-command", "sleep 600 & echo begun; wait", agents.script(""))
     log = agents.run_dir / "health" / "1" / "n0.log"
-    wait_until(lambda: log.exists() and log.read_text() == "begun\n", 30, "it is asked")
+    wait_until(lambda: log.exists() and log.read_text() == "begun\n", PATIENCE_S, "it is asked")
 
     os.kill(agents.processes[name].pid, signum)
 
     assert agents.status(name) == (80 if signum == signal.SIGTERM else -signum)
-    wait_until(lambda: not agents.left_behind(), 20, "nothing is left")
+    agents.wait_until_nothing_is_left()
 
 
 @pytest.mark.parametrize(

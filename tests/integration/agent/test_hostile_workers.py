@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.integration.agent.agents import Agents, agents_in
+from tests.integration.agent.agents import PATIENCE_S, Agents, agents_in
 from tests.waiting import wait_until
 
 _HOSTILE: Final = {
@@ -76,32 +76,39 @@ def script(way: str) -> str:
 @pytest.mark.parametrize("way", _HOSTILE)
 def test_an_agent_ends_in_time_with_all_that_its_worker_has_started(agents: Agents, way: str) -> None:
     name = agents.start(0, "--shutdown-timeout", "2", "--tee", "3", agents.script(script(way)))
-    wait_until((agents.run_dir / "did it").exists, 40.0, f"the worker {way}")
+    wait_until((agents.run_dir / "did it").exists, PATIENCE_S, f"the worker {way}")
 
     began_s = time.monotonic()
     agents.signal(name, signal.SIGTERM)
 
     assert agents.status(name) in (80, 81)
-    assert time.monotonic() - began_s < 15.0
+    # Two seconds for the worker, ten for what does not die; the rest is for a busy machine.
+    assert time.monotonic() - began_s < 60.0
 
 
 def test_what_a_killed_guard_would_have_ended_is_ended_by_the_next_one(agents: Agents) -> None:
     """It is missed at the next round, so that a later SIGKILL of the agent leaves no helper behind."""
-    helper = "import subprocess, time; subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-    fails_once = (
-        "import os\nif os.environ['TORCHELASTIC_RESTART_COUNT'] == '0': time.sleep(1); raise ValueError\n"
-    )
-    name = agents.start(
-        0, agents.script(helper + "print('up', flush=True)\n" + fails_once + "time.sleep(600)")
-    )
+    script = """
+import os, pathlib, subprocess, sys, time
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+print("up", flush=True)
+while os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    if pathlib.Path(sys.argv[1]).exists():
+        raise ValueError
+    time.sleep(0.02)
+time.sleep(600)
+"""
+    may_fail = agents.folder / "may fail"
+    name = agents.start(0, agents.script(script), may_fail)
     agents.wait_for_line("up", 0, 1)
     (guard,) = guards_of(agents.processes[name].pid)
     subprocess.run(["kill", "-KILL", str(guard)], check=True)
+    may_fail.touch()
     agents.wait_for_line("up", 0, 2)
 
     agents.signal(name, signal.SIGKILL)
 
-    wait_until(lambda: not agents.left_behind(), 10.0, "agent, worker and helper are gone")
+    agents.wait_until_nothing_is_left()
     assert agents.status(name) == -signal.SIGKILL
 
 

@@ -24,7 +24,7 @@ print("stdout of a worker", flush=True)
 print("stderr of a worker", file=sys.stderr, flush=True)
 if os.environ["RANK"] == sys.argv[1]:
     raise ValueError("the loss is not a number")
-time.sleep(60 if len(sys.argv) > 2 else 0)
+time.sleep(600 if len(sys.argv) > 2 else 0)
 """
 # Keeps standard output apart from the console that the other tests read.
 APART: Final = ("sh", "-c", 'name=$1; shift; exec "$@" >"$name.json"', "sh")

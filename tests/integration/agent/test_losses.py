@@ -11,7 +11,8 @@ import pytest
 
 from hpc_elastic.rendezvous.record import Cause
 from hpc_elastic.testing.passthrough.faults import MountFaults
-from tests.integration.agent.agents import Agents, agents_in
+from hpc_elastic.workers import tree
+from tests.integration.agent.agents import PATIENCE_S, Agents, agents_in
 from tests.integration.agent.losses import (
     SLEEPER,
     TIMES,
@@ -21,6 +22,7 @@ from tests.integration.agent.losses import (
     wait_for_round,
 )
 from tests.integration.filesystem.mounts import two_mounts
+from tests.waiting import wait_until
 
 # Fails as soon as it sees that the worker of rank 1 is gone, long before anybody can know why.
 FAILS_WITH_ITS_PEER = """
@@ -54,6 +56,9 @@ def kill_with_workers(agents: Agents, name: str) -> None:
     """As a node does that loses power: nobody is left to say or end anything."""
     agent = agents.processes[name].pid
     agents.signal(name, signal.SIGSTOP)  # it starts nothing more while they are looked for
+    wait_until(
+        lambda: (seen := tree.look_at(agent)) is not None and seen.state == "T", PATIENCE_S, "it stops"
+    )
     for pid in [*children(agent), agent]:
         os.kill(pid, signal.SIGKILL)
 

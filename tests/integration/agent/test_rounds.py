@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agent.agents import PLAIN, STEPPER, Agents, agents_in
+from tests.integration.agent.agents import PATIENCE_S, PLAIN, STEPPER, Agents, agents_in
 
 FAILS_TWICE = """
 import os, pathlib, sys
@@ -64,7 +64,7 @@ def test_a_failed_worker_restarts_the_whole_group(agents: Agents) -> None:
 
 
 def test_a_spent_budget_ends_every_agent_with_the_status_of_the_failed_worker(agents: Agents) -> None:
-    script = agents.script("import os, time\nif os.environ['RANK'] == '1': os._exit(42)\ntime.sleep(60)")
+    script = agents.script("import os, time\nif os.environ['RANK'] == '1': os._exit(42)\ntime.sleep(600)")
 
     for index in (0, 1):
         agents.start(index, "--max-restarts", "1", script, nodes="2", count=2)
@@ -125,4 +125,4 @@ def test_a_second_agent_on_a_node_is_refused(agents: Agents) -> None:
     assert agents.status(second) == 64
     assert "--ntasks-per-node=1" in agents.console(second)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 80
+    assert process.wait(PATIENCE_S) == 80

@@ -14,13 +14,14 @@ from hpc_elastic.status import snapshot
 from tests.integration.agent.agents import Agents, agents_in
 
 PIECES = 20
-# Much longer than the liveness time of these agents: a peer is missed while the others are still writing.
 PIECE_S = 0.1
+# In all longer than the liveness time of these agents: a peer is missed while the others are still writing.
+LONG_PIECE_S = 0.4
 SAVER = f"""
 import os, pathlib, sys, time
 from hpc_elastic import worker
 
-ctx, way = worker.context(), sys.argv[1]
+ctx, way, piece_s = worker.context(), sys.argv[1], float(sys.argv[2])
 path = pathlib.Path(ctx.checkpoint_dir) / str(ctx.rank)
 print("started", flush=True)
 step = 0
@@ -34,7 +35,9 @@ with open(path, "w") as file:
     for piece in range({PIECES}):
         file.write(f"{{step}} {{piece}}\\n")
         file.flush()
-        time.sleep(0.0 if ctx.rank == 1 and way == "ends early" else {PIECE_S})
+        while ctx.rank == 1 and way in ("is killed", "breaks"):
+            time.sleep(1)  # however late that comes, it comes while this rank saves
+        time.sleep(0.0 if ctx.rank == 1 and way == "ends early" else piece_s)
 ctx.saved(step)
 print("saved", step, flush=True)
 ctx.leave()
@@ -69,9 +72,10 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 def test_an_agent_that_goes_while_its_peers_save_costs_no_save(agents: Agents, way: str, status: int) -> None:
     script, broken = agents.script(SAVER), agents.folder / "broken.py"
     broken.write_text(BROKEN)
+    piece_s = LONG_PIECE_S if way == "is killed" else PIECE_S
     for index in range(3):
         inside = (sys.executable, str(broken)) if way == "breaks" and index == 1 else ()
-        agents.start(index, "--shutdown-timeout", "20", script, way, nodes="2:3", count=3, inside=inside)
+        agents.start(index, script, way, str(piece_s), nodes="2:3", count=3, inside=inside)
     for rank in range(3):
         agents.wait_for_line("started", rank, 1)
 

@@ -6,14 +6,13 @@ import os
 import random
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.integration.agent.agents import PLAIN, STEPPER, Agents, agents_in
+from tests.integration.agent.agents import PATIENCE_S, PLAIN, STEPPER, Agents, agents_in
 from tests.waiting import wait_until
 
 STUBBORN = PLAIN.replace("    sys.exit(int(sys.argv[1]))\n", "    pass\n")
@@ -38,7 +37,7 @@ def test_a_hangup_that_was_ignored_at_the_start_stays_ignored(agents: Agents) ->
 
 def test_a_second_ctrl_c_at_a_terminal_ends_the_workers_at_once(agents: Agents) -> None:
     terminal, console = os.openpty()
-    agents.start(0, "--shutdown-timeout", "60", agents.script(STUBBORN), "0", console=console)
+    agents.start(0, "--shutdown-timeout", "600", agents.script(STUBBORN), "0", console=console)
     os.close(console)
     agents.wait_for_line("started", 0, 1)
 
@@ -47,9 +46,7 @@ def test_a_second_ctrl_c_at_a_terminal_ends_the_workers_at_once(agents: Agents) 
     threading.Event().wait(1.1)  # sooner it would be a repeat of the first
     agents.signal("n0", signal.SIGINT)
 
-    began_s = time.monotonic()
-    assert agents.status("n0") == 81
-    assert time.monotonic() - began_s < 10
+    assert agents.status("n0") == 81  # long before the ten minutes are over
     os.close(terminal)
 
 
@@ -80,7 +77,7 @@ def test_a_signal_during_the_start_is_not_lost(agents: Agents) -> None:
         agents.signal("n0", signal.SIGUSR2)
         return "heard SIGUSR2" in agents.console("n0")
 
-    wait_until(told_and_heard, 20, "the agent hears the signal")
+    wait_until(told_and_heard, PATIENCE_S, "the agent hears the signal")
     assert agents.status("n0") in (80, 81)
 
 

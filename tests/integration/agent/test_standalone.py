@@ -27,7 +27,7 @@ def run(folder: Path, *words: str, home: str = "") -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     return ended.returncode, ended.stdout
@@ -105,7 +105,7 @@ def test_closed_standard_streams_do_not_become_other_files(folder: Path) -> None
         ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *words],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(_ROOT)},
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.integration.agent import stop_trials
 from tests.integration.agent.stop_trials import Trial
 
@@ -13,7 +11,6 @@ TRIALS = 5
 LONGEST_STEP_S = 0.2
 
 
-@pytest.mark.timeout(240)
 def test_all_ranks_stop_at_the_same_step_whichever_node_is_told_and_when(tmp_path: Path) -> None:
     trials = [Trial.of(seed, LONGEST_STEP_S) for seed in range(1, TRIALS + 1)]
 

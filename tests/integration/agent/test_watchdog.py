@@ -14,15 +14,16 @@ import pytest
 
 from hpc_elastic.rendezvous.record import Cause
 from hpc_elastic.status import render, snapshot
-from tests.integration.agent.agents import Agents, agents_in
+from tests.integration.agent.agents import PATIENCE_S, Agents, agents_in
 from tests.integration.agent.api_agents import make, run_all
 from tests.integration.agent.test_ways_to_end import rows
 from tests.waiting import wait_until
 
-T_S: Final = "1.5"
+T_S: Final = "5"
 WATCHED: Final = ("--watchdog-timeout", T_S, "--watchdog-first-step", "120", "--max-restarts", "1")
 
-# Tells its steps. In the first round it does what is given: before step 5, but rank 0 of two a step later.
+# Tells its steps. In the first round it does what is given: before step 5, but rank 0 of two a step later. To
+# `follow`, it goes on until rank 1 is `here`: which of them starts first is not for us to say.
 STEPS: Final = """
 import os, pathlib, signal, time
 from hpc_elastic import worker
@@ -33,6 +34,13 @@ print(f"pid {{os.getpid()}}", flush=True)
 def hang():
     while True: pass
 
+here = pathlib.Path("rank 1 is here")
+
+def follow():
+    while not here.exists():
+        time.sleep(0.02)
+        ctx.progress(5)
+
 for step in range(10):
     if step == 4 + ctx.world_size - ctx.rank and ctx.round == 1:
         {deed}
@@ -40,6 +48,21 @@ for step in range(10):
     ctx.progress(step)
     ctx.should_stop(step)
 print("done", flush=True)
+"""
+
+# Tells its steps until there is a file.
+GOES_ON: Final = """
+import itertools, os, pathlib, time
+from hpc_elastic import worker
+
+ctx = worker.context()
+print(f"pid {os.getpid()}", flush=True)
+for step in itertools.count():
+    if pathlib.Path("go").exists():
+        break
+    time.sleep(0.02)
+    ctx.progress(step)
+    print(f"step {step}", flush=True)
 """
 
 
@@ -56,7 +79,9 @@ def failures_told(agents: Agents, name: str) -> list[dict[str, Any]]:
 
 
 def test_an_endless_loop_is_a_failure_of_its_own_cause_whose_line_is_named(agents: Agents) -> None:
-    script = agents.script(STEPS.format(deed="hang() if ctx.rank == 1 else time.sleep(600)"))
+    script = agents.script(
+        STEPS.format(deed="(here.touch(), hang()) if ctx.rank == 1 else (follow(), time.sleep(600))")
+    )
 
     name = agents.start(0, "--nproc-per-node", "2", *WATCHED, script)
 
@@ -118,10 +143,10 @@ def test_a_stopped_worker_is_found_and_its_state_is_said(agents: Agents) -> None
 
 
 def test_a_first_step_of_many_times_the_limit_is_no_alarm(agents: Agents) -> None:
-    first = "ctx.should_stop(0); time.sleep(3); "
+    first = "ctx.should_stop(0); time.sleep(9); "
     script = agents.script(STEPS.format(deed="pass").replace("for step", f"{first}\nfor step"))
 
-    name = agents.start(0, "--watchdog-timeout", "0.8", "--watchdog-first-step", "60", script)
+    name = agents.start(0, "--watchdog-timeout", "3", "--watchdog-first-step", "90", script)
 
     assert agents.status(name) == 0
     assert agents.output(0, 1)[-1] == "done"
@@ -132,19 +157,20 @@ def test_a_first_step_that_never_ends_is_an_alarm_in_its_own_time(agents: Agents
     script = agents.script("from hpc_elastic import worker; import time; worker.context(); time.sleep(600)")
 
     name = agents.start(
-        0, "--watchdog-timeout", "0.3", "--watchdog-first-step", "1", "--max-restarts", "0", script
+        0, "--watchdog-timeout", "0.3", "--watchdog-first-step", "6", "--max-restarts", "0", script
     )
 
     assert agents.status(name) == 1
-    assert f"no first step within 1 s; it is at {script} line 1 in <module>" in agents.console(name)
+    assert f"no first step within 6 s; it is at {script} line 1 in <module>" in agents.console(name)
 
 
 def test_a_rank_without_a_context_is_judged_by_output_only_if_asked(agents: Agents) -> None:
-    script = agents.script("import time; print('begun', flush=True); time.sleep(3.5)")
-    quick = ("--watchdog-timeout", "0.5", "--watchdog-first-step", "0.5", "--max-restarts", "0")
+    script = agents.script("import sys, time; print('begun', flush=True); time.sleep(float(sys.argv[1]))")
+    quick = ("--watchdog-timeout", "0.8", "--watchdog-first-step", "0.8", "--max-restarts", "0")
+    by_output = ("--watchdog-first-step", "90", "--watchdog-source", "output")
 
-    unasked = agents.start(0, *quick, "--run-dir", agents.folder / "other", script)
-    asked = agents.start(1, *quick, "--watchdog-timeout", "0.8", "--watchdog-source", "output", script)
+    unasked = agents.start(0, *quick, "--run-dir", agents.folder / "other", script, "3.5")
+    asked = agents.start(1, *quick, *by_output, script, "600")
 
     assert agents.status(unasked) == 0, agents.console(unasked)
     assert agents.status(asked) == 1
@@ -152,17 +178,18 @@ def test_a_rank_without_a_context_is_judged_by_output_only_if_asked(agents: Agen
 
 
 def test_a_job_that_was_suspended_as_a_whole_is_no_alarm(agents: Agents) -> None:
-    script = agents.script(STEPS.format(deed="time.sleep(0.3)").replace("range(10)", "range(100)"))
-    name = agents.start(0, "--watchdog-timeout", "1", "--max-restarts", "0", script)
-    wait_until(lambda: agents.output(0, 1), 40, "the worker runs")
+    script = agents.script(GOES_ON)
+    name = agents.start(0, "--watchdog-timeout", "4", "--max-restarts", "0", script)
+    agents.wait_for_line("step 9", 0, 1)
     worker = int(agents.output(0, 1)[0].split()[1])
 
-    os.kill(worker, signal.SIGSTOP)
     agents.signal(name, signal.SIGSTOP)
+    os.kill(worker, signal.SIGSTOP)
     stopped_s = time.monotonic()
-    wait_until(lambda: time.monotonic() - stopped_s > 3.5, 10, "the job is suspended for long")
-    agents.signal(name, signal.SIGCONT)
+    wait_until(lambda: time.monotonic() - stopped_s > 10, PATIENCE_S, "the job is suspended for long")
+    agents.signal(name, signal.SIGCONT)  # first: it must not see that the worker goes on
     os.kill(worker, signal.SIGCONT)
+    (agents.folder / "go").touch()
 
     assert agents.status(name) == 0, agents.console(name)
     assert "no progress" not in agents.console(name)
@@ -170,7 +197,7 @@ def test_a_job_that_was_suspended_as_a_whole_is_no_alarm(agents: Agents) -> None
 
 def test_a_worker_whose_scope_expires_is_ended_with_a_cause_of_its_own(agents: Agents) -> None:
     script = agents.script(
-        STEPS.format(deed="exec('with ctx.expires(after=60):\\n with ctx.expires(after=0.5):\\n  hang()')")
+        STEPS.format(deed="exec('with ctx.expires(after=60):\\n with ctx.expires(after=2):\\n  hang()')")
     )
 
     name = agents.start(0, "--max-restarts", "0", script)
@@ -185,10 +212,10 @@ def test_a_worker_whose_scope_expires_is_ended_with_a_cause_of_its_own(agents: A
 
 def test_an_agent_of_the_api_ends_a_worker_whose_scope_expires_too(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text(STEPS.format(deed="ctx.expires(after=0.2).__enter__(); hang()"))
+    script.write_text(STEPS.format(deed="ctx.expires(after=2).__enter__(); hang()"))
 
     (result,) = run_all(make(tmp_path, 0, str(script), max_restarts=0))
 
     failure = result.failures[0]
     assert failure.exitcode == -9
-    assert failure.message.startswith("a scope that was to be left within 0.2 s has expired; it is at ")
+    assert failure.message.startswith("a scope that was to be left within 2 s has expired; it is at ")

@@ -51,7 +51,7 @@ def train_by_hand(agents: Agents, server: EtcdServer, backend: str = "etcd") -> 
     [
         ("drain", "etcd-v3", Reason.CANCELLED, "the workers save at the next agreed step"),
         ("preempt", "etcd-v2", Reason.USER, "its agents save and leave with status 80"),
-        ("cancel", "etcd-v3", Reason.CANCELLED, "they are told to end within 5 s"),
+        ("cancel", "etcd-v3", Reason.CANCELLED, "they are told to end within 60 s"),
     ],
 )
 def test_an_order_reaches_agents_through_the_etcd_they_meet_in(
