@@ -144,13 +144,15 @@ def _owner() -> str:
 
 def _clear_abandoned() -> None:
     """End sandboxes of sessions that were killed and could not do it themselves."""
-    from hpc_elastic.testing.sandbox import directory, processes
+    from hpc_elastic.errors import SandboxError
+    from hpc_elastic.testing.sandbox import processes
     from hpc_elastic.testing.sandbox.layout import Layout
     from hpc_elastic.testing.sandbox.sandbox import bring_down
 
     for left in _ROOT.glob(f"{_PREFIX}*-*-*"):
         pid, start_time, _ = left.name.removeprefix(_PREFIX).split("-")
-        if directory.holds_only_ours(Layout(left)) and not processes.is_alive(
-            processes.ProcessId(int(pid), int(start_time))
-        ):
+        if processes.is_alive(processes.ProcessId(int(pid), int(start_time))):
+            continue
+        # Another session may be at it, or be done with it by now; and what is not ours stays.
+        with contextlib.suppress(SandboxError, FileNotFoundError):
             bring_down(Layout(left))

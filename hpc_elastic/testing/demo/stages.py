@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 20
 RIVAL_S = 3
-_PATIENCE_S = 60.0
+_PATIENCE_S = 180.0
 
 _TEMPLATE = Path("sbatch", "elastic.sh")
 _EXAMPLE = Path("examples", "digits_numpy.py")

@@ -18,7 +18,7 @@ DISTURB_AT_STEP: Final = 60
 LEAST_ACCURACY: Final = 0.9
 SCRIPT_ARGUMENTS: Final = (f"--steps={STEPS}", f"--step-seconds={STEP_SECONDS}", "--print-every=10")
 
-_PATIENCE_S: Final = 60.0
+_PATIENCE_S: Final = 180.0
 
 
 class Stage(Protocol):

@@ -11,7 +11,7 @@ from hpc_elastic.testing.sandbox import configuration, daemons
 from hpc_elastic.testing.sandbox.configuration import Site
 from hpc_elastic.testing.sandbox.daemons import Launcher, write_private
 
-_INSTALL_TIMEOUT_S: Final = 90.0
+_INSTALL_TIMEOUT_S: Final = 240.0
 
 
 def start(launcher: Launcher, site: Site) -> None:

@@ -19,7 +19,7 @@ from hpc_elastic.testing.sandbox.ports import PortTaken
 from hpc_elastic.testing.sandbox.processes import ProcessId
 from hpc_elastic.testing.sandbox.state import DaemonRecord, SandboxState
 
-START_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 120.0
 _TAIL_LINES: Final = 6
 
 

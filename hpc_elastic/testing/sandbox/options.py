@@ -21,6 +21,8 @@ class SandboxOptions:
     nodes: int = 4
     cpus_per_node: int = 2
     grace_s: int = 20
+    kill_wait_s: int = 5
+    """How long what is left of a job may go on after TERM, before KILL; Slurm's own default is 30."""
     preempt_mode: PreemptMode = "requeue"
     user_signal: bool = False
     accounting: bool = False
@@ -42,6 +44,10 @@ class SandboxOptions:
         if not 0 <= self.grace_s <= 65_533:
             raise UsageError(
                 f"--grace {self.grace_s}: give seconds from 0 to 65533, the largest GraceTime of Slurm"
+            )
+        if not 1 <= self.kill_wait_s <= 65_534:
+            raise UsageError(
+                f"kill wait {self.kill_wait_s}: give seconds from 1 to 65534, the largest of Slurm"
             )
         if self.preempt_mode not in PREEMPT_MODES:
             raise UsageError(f"--preempt-mode {self.preempt_mode}: choose one of {', '.join(PREEMPT_MODES)}")

@@ -14,7 +14,7 @@ from hpc_elastic.clock import SYSTEM_CLOCK, Clock
 from hpc_elastic.errors import SandboxError
 
 _PROC: Final = Path("/proc")
-_KILL_TIMEOUT_S: Final = 10.0
+_KILL_TIMEOUT_S: Final = 60.0
 
 # Our own children by pid: someone has to collect them, or they stay as zombies.
 _children: dict[int, subprocess.Popen[bytes]] = {}

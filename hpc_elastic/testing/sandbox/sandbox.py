@@ -13,13 +13,13 @@ from hpc_elastic.errors import SandboxError, UsageError
 from hpc_elastic.testing.sandbox import account, directory, evidence, jobs, processes, startup, state
 from hpc_elastic.testing.sandbox.account import Account
 from hpc_elastic.testing.sandbox.configuration import HIGH_PARTITION
-from hpc_elastic.testing.sandbox.daemons import Launcher
+from hpc_elastic.testing.sandbox.daemons import START_TIMEOUT_S, Launcher
 from hpc_elastic.testing.sandbox.layout import Layout
 from hpc_elastic.testing.sandbox.options import SandboxOptions
 from hpc_elastic.testing.sandbox.packages import program
 from hpc_elastic.testing.sandbox.state import SandboxState
 
-_CLIENT_TIMEOUT_S = 60.0
+_CLIENT_TIMEOUT_S = 120.0
 
 
 class Sandbox:
@@ -144,7 +144,7 @@ class Sandbox:
         return jobs.parse(done.stdout.splitlines()[0])
 
     def wait_for_state(
-        self, job_id: str | int, states: str | Collection[str], *, timeout_s: float = 60.0
+        self, job_id: str | int, states: str | Collection[str], *, timeout_s: float = 120.0
     ) -> dict[str, str]:
         """The job record as soon as JobState is one of `states`; `SandboxError` when time is up."""
         wanted = {states} if isinstance(states, str) else set(states)
@@ -203,7 +203,7 @@ class Sandbox:
             raise SandboxError(f"node {name} is not running; bring it back with `sandbox start-node {name}`")
         return killed
 
-    def start_node(self, node: str | int, *, timeout_s: float = 30.0) -> None:
+    def start_node(self, node: str | int, *, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start a killed node again; Slurm has it back when this returns."""
         startup.refuse_without_root("start-node")
         name = self._node_name(node)

@@ -31,6 +31,7 @@ from hpc_elastic.testing.sandbox.state import SandboxState
 
 _ATTEMPTS: Final = 3
 _MOST_MEMORY_MB: Final = 4_000_000
+_ANSWER_TIMEOUT_S: Final = 30.0
 
 
 def bring_up(layout: Layout, options: SandboxOptions, environ: Mapping[str, str]) -> SandboxState:
@@ -73,14 +74,17 @@ def refuse_without_root(command: str) -> None:
 
 def nodes_in_state(layout: Layout) -> dict[str, str]:
     """Each node's state as sinfo prints it (`idle`, `alloc`, `down*`); empty while nobody answers."""
-    done = subprocess.run(
-        [packages.program("sinfo"), "-h", "-N", "-p", LOW_PARTITION, "-o", "%N %t"],
-        env={"PATH": packages.SEARCH_PATH, "SLURM_CONF": str(layout.slurm_conf)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+    try:
+        done = subprocess.run(
+            [packages.program("sinfo"), "-h", "-N", "-p", LOW_PARTITION, "-o", "%N %t"],
+            env={"PATH": packages.SEARCH_PATH, "SLURM_CONF": str(layout.slurm_conf)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_ANSWER_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return {}
     lines = (line.split() for line in done.stdout.splitlines() if done.returncode == 0)
     return {fields[0]: fields[1] for fields in lines if len(fields) == 2}
 

@@ -43,6 +43,11 @@ def test_only_the_default_partition_can_be_preempted() -> None:
     assert "PreemptMode=CANCEL" in lines(options)
 
 
+def test_what_is_left_of_a_job_is_killed_after_five_seconds_or_as_many_as_are_asked_for() -> None:
+    assert "KillWait=5" in lines(SandboxOptions())
+    assert "KillWait=30" in lines(SandboxOptions(kill_wait_s=30))
+
+
 def test_the_user_signal_is_on_only_when_asked_for() -> None:
     wanted = "SlurmctldParameters=preempt_send_user_signal"
 
@@ -82,6 +87,7 @@ def test_the_task_prolog_marks_each_process_with_its_node_and_opts_in_to_loopbac
         (SandboxOptions(nodes=65), "--nodes 65"),
         (SandboxOptions(cpus_per_node=0), "--cpus-per-node 0"),
         (SandboxOptions(grace_s=-1), "--grace -1"),
+        (SandboxOptions(kill_wait_s=0), "kill wait 0"),
         (SandboxOptions(preempt_mode="suspend"), "--preempt-mode suspend"),  # type: ignore[arg-type]
         (SandboxOptions(port=80), "--port 80"),
         (SandboxOptions(port=65_534), "--port 65534"),
