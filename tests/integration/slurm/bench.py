@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,17 @@ from pathlib import Path
 from hpc_elastic.status import snapshot
 from hpc_elastic.testing.sandbox.options import SandboxOptions
 from hpc_elastic.testing.sandbox.sandbox import Sandbox
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 TEMPLATE = ROOT / "sbatch" / "elastic.sh"
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
+
+
+def changes(states: Sequence[str]) -> list[str]:
+    """What somebody has seen one after the other, but for the moments in which nobody could say."""
+    known = [state for state in states if state != "UNKNOWN"]
+    return [state for before, state in zip(["", *known], known, strict=False) if state != before]
 
 
 @contextmanager
@@ -56,7 +63,16 @@ class Bench:
     def run(self, job: str) -> snapshot.RunSnapshot:
         return snapshot.read(self.run_dir(job))
 
-    def end_of(self, job: str, timeout_s: float = 60.0) -> tuple[str, str, list[str]]:
+    def wait_for_restart(self, job: str, number: int = 1, timeout_s: float = 180.0) -> None:
+        """Until Slurm has taken the job back: it is PENDING, or will be when its last process is gone.
+
+        To wait for PENDING itself would miss it where the job is started again soon.
+        """
+        wait_until(
+            lambda: int(self.sandbox.job(job)["Restarts"]) >= number, timeout_s, f"job {job} is requeued"
+        )
+
+    def end_of(self, job: str, timeout_s: float = 180.0) -> tuple[str, str, list[str]]:
         """The state and the exit status of a job that has ended, and the lines of its output."""
         record = self.sandbox.wait_for_state(job, ENDED, timeout_s=timeout_s)
         return record["JobState"], record["ExitCode"], self.output(job).splitlines()

@@ -1,4 +1,4 @@
-"""What several modules share: a Slurm of their own whose preemption leaves ten seconds, and its bench."""
+"""What several modules share: a Slurm of their own whose preemption leaves half a minute, and its bench."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Sandbox]:
-    with a_sandbox(SandboxOptions(grace_s=10)) as sandbox:
+    with a_sandbox(SandboxOptions(grace_s=30, kill_wait_s=30)) as sandbox:
         yield sandbox
 
 
@@ -23,4 +23,4 @@ def bench(cluster: Sandbox) -> Iterator[Bench]:
     """Afterwards nothing is left in the queue."""
     yield Bench(cluster, cluster.user_directory())
     cluster.run(["scancel", f"--user={cluster.user.name}"])
-    wait_until(lambda: not cluster.run(["squeue", "-h"]).stdout.strip(), 60.0, "the queue is empty")
+    wait_until(lambda: not cluster.run(["squeue", "-h"]).stdout.strip(), 120.0, "the queue is empty")

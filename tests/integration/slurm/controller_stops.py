@@ -55,14 +55,14 @@ def is_ended(sandbox: Sandbox) -> Iterator[None]:
     """Requests fail meanwhile. Of a node that finishes with a job in this time it learns a minute later."""
     controller = _controller(sandbox)
     processes.send(controller, signal.SIGTERM)
-    wait_until(lambda: not processes.is_alive(controller), 60.0, "the controller has ended")
+    wait_until(lambda: not processes.is_alive(controller), 120.0, "the controller has ended")
     try:
         yield
     finally:
         found = state.read(sandbox.layout)
         assert found is not None
         daemons.start_slurmctld(Launcher(sandbox.layout, found))
-        wait_until(sandbox.node_states, 60.0, "the controller answers")
+        wait_until(sandbox.node_states, 120.0, "the controller answers")
 
 
 def run_stops(seconds: float, last: Away) -> dict[str, Seen]:
@@ -79,11 +79,11 @@ def run_stops(seconds: float, last: Away) -> dict[str, Seen]:
         seen = [Seen(0, field.wait_until_over(undisturbed), meanwhile)]
 
         sandbox.preempt(told, seconds=1)
-        wait_until(lambda: _are_told(field, told), 60.0, f"job {told} has its notice")
+        wait_until(lambda: _are_told(field, told), 120.0, f"job {told} has its notice")
         with stands_still(sandbox):
             meanwhile = _written_in(field, told, seconds)
         sandbox.preempt(left, seconds=1)
-        wait_until(lambda: _have_left(field, left), 60.0, f"the agents of job {left} have left")
+        wait_until(lambda: _have_left(field, left), 120.0, f"the agents of job {left} have left")
         with last(sandbox):
             threading.Event().wait(seconds)
         seen += [Seen(1, field.wait_until_over(told), meanwhile), Seen(1, field.wait_until_over(left), 0)]

@@ -37,7 +37,7 @@ def wait_for_step(bench: Bench, job: str, step: int) -> None:
         return any(step in steps_of(path) for path in logs(bench, job, 0))
 
     try:
-        wait_until(is_there, 60.0, f"job {job} reaches step {step}")
+        wait_until(is_there, 180.0, f"job {job} reaches step {step}")
     except AssertionError as late:
         raise AssertionError(f"{late}\n{bench.output(job)}") from None
 

@@ -15,7 +15,10 @@ from tests.integration.slurm.bench import ENDED, ROOT, Bench
 from tests.waiting import wait_until
 
 TRAINING = str(ROOT / "tests" / "integration" / "slurm" / "pool_training.py")
-CONF = "heartbeat=0.5,last_call_timeout=5,join_window=0.2"
+# Who has said nothing for three heartbeats is lost, and the last call is for nodes that start late: both are
+# long, for a machine on which a process may stand still for some seconds.
+CONF = "heartbeat=1.5,last_call_timeout=20,join_window=0.2"
+_PATIENCE_S = 180.0
 
 
 @dataclass
@@ -69,7 +72,7 @@ class Pool:
     def rounds(self) -> list[RoundSnapshot]:
         return [one for one in self.record().rounds if one.has_started]
 
-    def wait_for_world(self, size: int, timeout_s: float = 60.0) -> RoundSnapshot:
+    def wait_for_world(self, size: int, timeout_s: float = _PATIENCE_S) -> RoundSnapshot:
         """The next round of that size whose ranks have all stepped, be it over by now or not."""
         try:
             wait_until(lambda: self._next_of(size) is not None, timeout_s, f"a world of {size}")
@@ -80,7 +83,7 @@ class Pool:
         self.last_seen = found.number
         return found
 
-    def wait_until_trains(self, size: int, timeout_s: float = 60.0) -> None:
+    def wait_until_trains(self, size: int, timeout_s: float = _PATIENCE_S) -> None:
         """Until the newest round has that size, goes on, and all its ranks have stepped."""
 
         def trains() -> bool:
@@ -130,11 +133,12 @@ class Pool:
         return [int(self.element(index)["Restarts"]) for index in range(self.size)]
 
     def lose(self, *elements: int) -> None:
-        """Preempt elements at the same moment; returns when all of them wait to be started again."""
+        """Preempt elements at the same moment; returns when Slurm has taken all of them back."""
+        before = self.starts()
         for index in elements:
             self.sandbox.preempt(f"{self.array}_{index}", seconds=2)
         for index in elements:
-            self.sandbox.wait_for_state(f"{self.array}_{index}", "PENDING")
+            self.bench.wait_for_restart(f"{self.array}_{index}", before[index] + 1)
 
     def join(self, *options: str) -> str:
         """Submit a job that joins the run; its number."""

@@ -80,7 +80,7 @@ def keep_looking(job: hpc_elastic.Job, record: str) -> Any:
             threading.Event().wait(0.5)
             state = job.state
         file.write(f"{state.value}\n")
-        return result.result(60)
+        return result.result(180)
 
 
 def main(command: str, run_dir: str, *words: str) -> None:

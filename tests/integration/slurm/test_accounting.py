@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hpc_elastic.testing.sandbox.options import SandboxOptions
-from tests.integration.slurm.bench import a_sandbox
+from tests.integration.slurm.bench import a_sandbox, changes
 from tests.integration.slurm.test_submit import END_S, User
 
-pytestmark = [pytest.mark.needs_slurm, pytest.mark.needs_accounting, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.needs_accounting, pytest.mark.timeout(600)]
 
 # What each job does, and how it ends: state, attempts, why its last one had to stop.
 ENDS = {
@@ -29,7 +29,11 @@ SUBMITTED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "completes": (("train", "3"), {}),
     "fails": (("fail", "0"), {"max_restarts": 0}),
     "is cancelled": (("train", "100000"), {}),
-    "reaches its time limit": (("train", "100000"), {"requeue": False, "slurm": {"time": 1}}),
+    # With the usual lead Slurm might give its notice before the first step.
+    "reaches its time limit": (
+        ("train", "100000"),
+        {"requeue": False, "slurm": {"time": 1, "signal_delay_s": 1}},
+    ),
     "is a pool": (("train", "3"), _POOL),
     "is a cancelled pool": (("train", "100000"), _POOL),
     # The last one, and preempted as soon as it trains: it has an end of its own.
@@ -39,7 +43,7 @@ SUBMITTED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 def told_of_jobs(*, accounting: bool) -> dict[str, dict[str, Any]]:
     """The states that somebody sees of each job who looks all the time, and its status in the end."""
-    options = SandboxOptions(nodes=2, cpus_per_node=4, grace_s=10, accounting=accounting)
+    options = SandboxOptions(nodes=2, cpus_per_node=4, grace_s=30, kill_wait_s=30, accounting=accounting)
     with a_sandbox(options) as sandbox:
         folder = sandbox.user_directory()
         users = {end: User(sandbox, folder / end.replace(" ", "-")) for end in ENDS}
@@ -58,7 +62,7 @@ def told_of_jobs(*, accounting: bool) -> dict[str, dict[str, Any]]:
         states = {end: user.runs("wait", str(END_S)) for end, user in users.items()}
         told = {end: user.runs("look") for end, user in users.items()}
         stories = {end: user.story() for end, user in users.items()}
-    assert seen[-3:] == ["REQUEUED", "RUNNING", "COMPLETED"], stories
+    assert changes(seen)[-3:] == ["REQUEUED", "RUNNING", "COMPLETED"], stories
     # Who looks once may find an end that has not stood for long enough to be one.
     assert all(one["state"] in (states[end], "UNKNOWN") for end, one in told.items()), (told, stories)
     return {end: one | {"state": states[end]} for end, one in told.items()}

@@ -19,7 +19,8 @@ from tests.integration.slurm.matrix_run import JOB, Field
 
 pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(600)]
 
-GRACE_S = 20
+# Long enough for the requester that takes the claim of a killed one over, which waits for ten seconds.
+GRACE_S = 60
 USUAL = Submission("steps", requeue=True)
 WORKS = 'exec /usr/bin/scontrol "$@"'
 # What `scontrol` does in a job, beside writing down how it was called, and whether by what srun started.
@@ -61,7 +62,8 @@ class Troubled:
         answer = TROUBLES[trouble].replace("mkdir killed", f"mkdir {folder}/killed")
         _write_program(
             folder / "scontrol",
-            f'#!/bin/sh\necho "${{SLURM_LAUNCH_NODE_IPADDR:+agent: }}$*" >>{folder}/asked\n{answer}\n',
+            f"#!/bin/sh\nby=${{SLURM_LAUNCH_NODE_IPADDR:+$SLURMD_NODENAME: }}\n"
+            f'echo "$by$*" >>{folder}/asked\n{answer}\n',
         )
         script = JOB.with_name("requeues_itself.py") if "user" in trouble else JOB
         if "two" in trouble:
@@ -95,7 +97,7 @@ def stops() -> Iterator[Future[dict[str, Seen]]]:
 
 @pytest.fixture(scope="module")
 def troubled(stops: Future[dict[str, Seen]]) -> Iterator[Troubled]:
-    with a_sandbox(SandboxOptions(cpus_per_node=4, grace_s=GRACE_S)) as sandbox:
+    with a_sandbox(SandboxOptions(cpus_per_node=4, grace_s=GRACE_S, kill_wait_s=15)) as sandbox:
         found = Troubled(Field.on(sandbox))
         for trouble in TROUBLES:
             found.submit(trouble)
@@ -156,15 +158,15 @@ def test_after_a_requester_that_was_killed_the_next_one_takes_its_claim_over(tro
 
 def test_the_controller_is_asked_once_for_each_thing_that_happens_to_a_job(troubled: Troubled) -> None:
     asked = troubled.asked("works")
-    by_agents = [words for words in asked if words.startswith("agent: ")]
+    by_agents = [words.partition(": ")[::2] for words in asked if words.startswith("n")]
 
-    assert len(by_agents) == 1, "of two agents that heard the same preemption one asks"
-    assert by_agents[0].startswith("agent: show job")
-    # Two starts, before the requeue, and after it until it shows, mostly at once.
-    assert 4 <= sum(words.startswith("show job") for words in asked) <= 6, asked
+    assert len({node for node, _ in by_agents}) == 1, "of two agents that heard the same preemption one asks"
+    assert {words[:8] for _, words in by_agents} == {"show job"}
+    # Two starts, before the requeue, and after it until it shows: mostly at once. A late answer is one more.
+    assert 4 <= sum(words.startswith("show job") for words in asked) <= 7, asked
     assert sum(words.startswith("show partition") for words in asked) == 2, "at each start"
     assert sum(words.startswith("requeue") for words in asked) == 1
-    assert len(asked) <= 10, asked
+    assert len(asked) <= 12, asked
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -17,11 +17,13 @@ import pytest
 
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(400)
+
 ROOT = Path(__file__).resolve().parents[3]
 SCREEN_LINES = 24
 SCREEN_COLUMNS = 120
 STORY_S = 120  # "in about two minutes", by the story's own clock
-FRESH_S = 420  # with a virtual environment, on a busy machine
+FRESH_S = 900  # with a virtual environment, on a busy machine
 # A clone has none of these.
 MADE_HERE = shutil.ignore_patterns(".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis")
 
@@ -69,7 +71,7 @@ def interrupt(demo: subprocess.Popen[str]) -> None:
     """Ctrl-C: the whole process group hears it."""
     if demo.poll() is None:
         os.killpg(demo.pid, signal.SIGINT)
-        demo.wait(timeout=90)
+        demo.wait(timeout=180)
 
 
 def processes_that_name(text: str) -> list[str]:
@@ -82,6 +84,11 @@ def processes_that_name(text: str) -> list[str]:
         if text in words:
             found.append(words)
     return found
+
+
+def leaves_no_process(place: Path) -> None:
+    """What was told to end may need a moment on a busy machine."""
+    wait_until(lambda: processes_that_name(str(place)) == [], 60.0, "no process is left")
 
 
 @pytest.mark.needs_slurm
@@ -108,16 +115,16 @@ def test_make_demo_in_a_fresh_clone_tells_a_preemption_on_a_real_slurm_on_one_sc
     assert int(resumed[1]) == int(stopped[1]) + 1
     assert "Restarts=1" in told
     assert "COMPLETED" in told
-    assert processes_that_name(str(place)) == []
+    leaves_no_process(place)
 
 
 def test_the_demo_tells_it_on_the_local_cluster_too(start_demo: Start, place: Path) -> None:
     demo = start_demo("--local")
-    told, _ = demo.communicate(timeout=200)
+    told, _ = demo.communicate(timeout=280)
 
     assert demo.returncode == 0, told
     assert told.startswith("on the embedded local cluster instead of a real Slurm")
-    assert processes_that_name(str(place)) == []
+    leaves_no_process(place)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +140,9 @@ def test_an_interrupted_demo_leaves_no_process_and_no_file(
     if scene == "RUNNING":
         assert any(scene in line for line in demo.stdout)
     else:
-        wait_until(lambda: list(place.glob("hpc-elastic-demo-*")), timeout_s=30, what="its directory")
+        wait_until(lambda: list(place.glob("hpc-elastic-demo-*")), timeout_s=120, what="its directory")
     interrupt(demo)
 
     assert demo.returncode == 130
     assert list(place.iterdir()) == []
-    assert processes_that_name(str(place)) == []
+    leaves_no_process(place)

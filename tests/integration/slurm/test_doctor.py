@@ -11,7 +11,7 @@ import pytest
 from hpc_elastic.testing.sandbox import Sandbox
 from tests.integration.slurm.bench import ROOT
 
-pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(480)]
 
 
 def test_the_site_and_all_its_nodes_are_examined(slurm_sandbox: Sandbox, user_dir: Path) -> None:
@@ -22,7 +22,10 @@ def test_the_site_and_all_its_nodes_are_examined(slurm_sandbox: Sandbox, user_di
     agents = {"HPC_ELASTIC_PYTHON": sys.executable, "HPC_ELASTIC_LAUNCH_PREFIX": str(container)}
 
     answer = slurm_sandbox.run(
-        (sys.executable, "-m", "hpc_elastic", *asked), cwd=user_dir, env={"PYTHONPATH": str(ROOT), **agents}
+        (sys.executable, "-m", "hpc_elastic", *asked),
+        cwd=user_dir,
+        env={"PYTHONPATH": str(ROOT), **agents},
+        timeout_s=300.0,
     )
 
     assert answer.returncode == 0, answer.stderr

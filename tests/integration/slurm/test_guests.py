@@ -13,7 +13,7 @@ from tests.integration.slurm.digits_job import processes_of
 from tests.integration.slurm.pool_bench import Pool
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.needs_slurm
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(600)]
 
 
 def test_a_guest_of_two_nodes_comes_in_one_round_is_preempted_alone_comes_back_and_ends_with_the_run(
@@ -26,9 +26,8 @@ def test_a_guest_of_two_nodes_comes_in_one_round_is_preempted_alone_comes_back_a
     run.wait_for_world(4)
     bench.sandbox.preempt(guest, seconds=1)
     run.wait_for_world(2)
-    bench.sandbox.wait_for_state(guest, "PENDING")
     run.wait_for_world(4)
-    late = run.join("-c2")  # there is no node for it
+    late = run.join("-c2", "--nodes=3")  # nor are there so many free before both jobs have ended
     run.let_end()
     ends = {job: bench.sandbox.wait_for_state(job, ENDED) for job in (run.array, guest, late)}
 
@@ -42,7 +41,7 @@ def test_a_guest_of_two_nodes_comes_in_one_round_is_preempted_alone_comes_back_a
     assert run.gaps() == []
     assert run.rounds()[-1].proposal.failures == 0
     for job in (guest, run.array):  # a worker has the run in its environment
-        wait_until(lambda job=job: processes_of(bench.sandbox, job) == [], 15.0, f"nothing is left of {job}")  # type: ignore[misc]
+        wait_until(lambda job=job: processes_of(bench.sandbox, job) == [], 120.0, f"nothing is left of {job}")  # type: ignore[misc]
 
 
 def test_a_second_job_joins_a_running_run_and_only_its_node_leaves_when_it_is_cancelled(bench: Bench) -> None:
@@ -88,6 +87,7 @@ def test_a_job_joins_a_pool_and_a_cancel_of_the_pool_ends_it_also_while_it_waits
 
     guest = pool.join("-c2")
     pool.wait_for_world(3)
+    bench.sandbox.run(["scontrol", "hold", guest], check=True)  # for its requeue: then it waits
     bench.sandbox.preempt(guest, seconds=1)
     pool.wait_for_world(2)
     bench.sandbox.wait_for_state(guest, "PENDING")

@@ -13,7 +13,7 @@ from hpc_elastic.testing.sandbox.sandbox import Sandbox
 from tests import hostile
 from tests.integration.slurm.bench import ENDED, ROOT, TEMPLATE
 
-pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(480)]
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Place:
         return place
 
     def ends_well(self, job: str) -> None:
-        record = self.sandbox.wait_for_state(job, ENDED, timeout_s=90)
+        record = self.sandbox.wait_for_state(job, ENDED, timeout_s=240.0)
         assert record["JobState"] == "COMPLETED", [
             each.read_text(errors="replace")[-2000:] for each in self.folder.rglob("slurm-*")
         ]

@@ -37,13 +37,13 @@ def test_nothing_of_a_killed_agent_lives_on(proctrack: ProcessTracking) -> None:
         script = bench.folder / "worker.py"
         script.write_text(SCRIPT)
         job = bench.submit("-N", "1", "--no-requeue", words=(str(script),))
-        said = wait_until(lambda: words_of(bench.run_dir(job)), 40.0, "the worker has begun")
+        said = wait_until(lambda: words_of(bench.run_dir(job)), 180.0, "the worker has begun")
         agent, there = int(said["agent"][0]), [int(pid) for pid in said["there"]]
         assert len(alive(there)) == 4
 
         os.kill(agent, signal.SIGKILL)
 
-        wait_until(lambda: not alive(there), 2.0, "worker, helpers and daemon are gone")
+        wait_until(lambda: not alive(there), 30.0, "worker, helpers and daemon are gone")
 
 
 def alive(pids: list[int]) -> list[int]:

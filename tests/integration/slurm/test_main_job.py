@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -23,15 +24,18 @@ from tests.integration.slurm.digits_job import (
 )
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.needs_slurm
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(600)]
 
-GRACE_S = 20
+GRACE_S = 60
+_PATIENT = SandboxOptions(grace_s=GRACE_S, kill_wait_s=30)
 
 SITES = {
-    "requeue": SandboxOptions(grace_s=GRACE_S),
-    "cancel": SandboxOptions(grace_s=GRACE_S, preempt_mode="cancel"),
-    "user signal": SandboxOptions(grace_s=GRACE_S, user_signal=True),
+    "requeue": _PATIENT,
+    "cancel": replace(_PATIENT, preempt_mode="cancel"),
+    "user signal": replace(_PATIENT, user_signal=True),
 }
+# So slow that the job is far from its end when its nodes are taken, also where that takes some seconds.
+SLOWLY_S = 0.15
 # What each site sends at the start of the grace time.
 SIGNALS = {"requeue": "SIGTERM", "cancel": "SIGTERM", "user signal": "SIGUSR2"}
 
@@ -79,15 +83,15 @@ def test_a_preempted_job_saves_at_one_step_comes_back_by_itself_and_finishes_as_
 
 
 def _preempt_and_finish(bench: Bench, signal_name: str) -> None:
-    job = bench.submit("-N", "4", words=digits())
-    wait_for_step(bench, job, 20)
+    job = bench.submit("-N", "4", words=digits(step_seconds=SLOWLY_S))
+    wait_for_step(bench, job, 10)
 
     bench.sandbox.preempt(job, seconds=2)
     # Before the grace time is over: so it was the job itself that asked, and every agent had left.
     wait_until(
         lambda: bench.sandbox.job(job)["Restarts"] == "1", GRACE_S - 5.0, f"job {job} is requeued by itself"
     )
-    state, code, lines = bench.end_of(job, timeout_s=90.0)
+    state, code, lines = bench.end_of(job)
 
     text = "\n".join(lines)
     assert (state, code) == ("COMPLETED", "0:0"), text
@@ -107,7 +111,7 @@ def _told_by_four_undisturbed_ranks(bench: Bench) -> list[str]:
     agent = [bench.variables["HPC_ELASTIC_PYTHON"], "-m", "hpc_elastic", "run", "--standalone"]
     options = ["--nproc-per-node", "4", "--run-dir", str(run_dir)]
     command = [*agent, *options, *digits(step_seconds=0.0)]
-    bench.sandbox.run(command, cwd=bench.folder, env=bench.variables, check=True)
+    bench.sandbox.run(command, cwd=bench.folder, env=bench.variables, check=True, timeout_s=180.0)
     return told_by([run_dir / "logs" / "1" / "1" / "0.out"])
 
 
@@ -144,12 +148,11 @@ def test_a_cancelled_job_stays_cancelled_and_leaves_no_process(bench: Bench) -> 
 
     bench.sandbox.run(["scancel", job], check=True)
 
-    wait_until(lambda: not processes_of(bench.sandbox, job), 30.0, "no process is left")
+    wait_until(lambda: not processes_of(bench.sandbox, job), 120.0, "no process is left")
     state, _, lines = bench.end_of(job)
     assert (state, bench.sandbox.job(job)["Restarts"]) == ("CANCELLED", "0"), "\n".join(lines)
     run = bench.run(job)
-    # Whoever is killed at the end of KillWait, 5 s here, says nothing: on a busy machine the shell may be.
-    assert "the job was cancelled" in lines[-1] or lines[-1].startswith("srun: error: "), "\n".join(lines)
+    assert any("the job was cancelled" in line for line in lines), "\n".join(lines)
     assert None not in [presence.outcome for presence in run.presences], "\n".join(lines)
     assert run.attempts[0].why_stopped is not None
     assert run.attempts[0].why_stopped.reason is Reason.CANCELLED
@@ -181,13 +184,13 @@ def test_a_bad_command_line_is_one_message_for_the_whole_job_and_starts_nothing(
 
 
 def test_a_job_submitted_without_requeue_comes_back_all_the_same_and_says_so(bench: Bench) -> None:
-    job = bench.submit("-N", "2", "--no-requeue", words=digits())
+    job = bench.submit("-N", "2", "--no-requeue", words=digits(step_seconds=SLOWLY_S))
     wait_for_step(bench, job, 10)
     assert bench.sandbox.job(job)["Requeue"] == "0"
 
     bench.sandbox.preempt(job, seconds=1)
     wait_until(lambda: bench.sandbox.job(job)["Restarts"] == "1", GRACE_S - 5.0, f"job {job} is requeued")
-    state, _, lines = bench.end_of(job, timeout_s=90.0)
+    state, _, lines = bench.end_of(job)
 
     assert state == "COMPLETED"
     assert any("Requeue=0" in line and "switched on" in line for line in lines)
