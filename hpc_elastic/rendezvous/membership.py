@@ -15,6 +15,7 @@ from hpc_elastic.rendezvous.addresses import is_loopback
 from hpc_elastic.rendezvous.driver import Driver
 from hpc_elastic.rendezvous.entry import find_attempt
 from hpc_elastic.rendezvous.knocking import Knocker
+from hpc_elastic.rendezvous.marks import Marks
 from hpc_elastic.rendezvous.operations import finish
 from hpc_elastic.rendezvous.patience import insist
 from hpc_elastic.rendezvous.ports import HeldPort
@@ -53,7 +54,7 @@ class Membership:
         self._wake = threading.Event()
         self._is_over = threading.Event()
         self._has_left = threading.Event()
-        self._read_fd, self._write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._marks = Marks()
         self._thread = threading.Thread(target=self._keep, name="hpc-elastic keeper", daemon=True)
 
     @classmethod
@@ -92,15 +93,11 @@ class Membership:
 
     def fileno(self) -> int:
         """A descriptor to select on."""
-        return self._read_fd
+        return self._marks.fileno()
 
     def acknowledge(self) -> None:
-        """Make `fileno()` quiet until the standing changes again."""
-        try:
-            while os.read(self._read_fd, 4096):
-                pass
-        except BlockingIOError:
-            return
+        """Make `fileno()` quiet until the standing changes again. Raises `OSError` after `close`."""
+        self._marks.take()
 
     def join(self) -> None:
         """Take part in the next round: the one after the present round, if there is one."""
@@ -184,8 +181,7 @@ class Membership:
         """Give back the descriptors. Only after `leave`, or before `start`."""
         if self._knocker is not None:
             self._knocker.close()
-        os.close(self._read_fd)
-        os.close(self._write_fd)
+        self._marks.close()
 
     def _present_round(self, what: str) -> int:
         current = self._standing.round
@@ -235,10 +231,7 @@ class Membership:
         if standing == self._standing:
             return
         self._standing = standing
-        try:
-            os.write(self._write_fd, b".")
-        except BlockingIOError:
-            return  # the pipe is full of such marks already
+        self._marks.leave()
 
 
 def _check_address(seat: Seat, settings: Settings) -> None:
