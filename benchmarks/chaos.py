@@ -20,7 +20,8 @@ from typing import Final
 
 from benchmarks import measured
 from hpc_elastic.settings import LIVENESS_HEARTBEATS
-from hpc_elastic.testing.etcd_server import EtcdServer, program
+from hpc_elastic.testing.etcd_member import program
+from hpc_elastic.testing.etcd_server import EtcdServer
 from tests.integration.rendezvous.chaos import Chaos
 from tests.integration.rendezvous.nursery import Plan
 

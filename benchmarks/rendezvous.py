@@ -27,7 +27,8 @@ from benchmarks.comparison import GOALS, Results, missed_goals, ratios, shown
 from benchmarks.contenders import CONTENDERS, LOCAL, Contender, Meeting
 from benchmarks.gathering import Gathering, crowd
 from benchmarks.idle import Idle, measure_idle, why_not
-from hpc_elastic.testing.etcd_server import EtcdOptions, EtcdServer, program
+from hpc_elastic.testing.etcd_member import program
+from hpc_elastic.testing.etcd_server import EtcdOptions, EtcdServer
 
 ENOUGH_S: Final = 20.0
 

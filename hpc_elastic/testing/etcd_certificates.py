@@ -9,7 +9,7 @@ from typing import Final
 
 _KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
 _NAMES: Final = "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost\n"
-_TIMEOUT_S: Final = 30.0
+_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hpc_elastic.backends import etcd_endpoints
 from hpc_elastic.backends.etcd_client import EtcdClient, text_of
@@ -19,18 +16,21 @@ from hpc_elastic.backends.etcd_transport import EtcdAnswer, Transport
 from hpc_elastic.clock import SYSTEM_CLOCK
 from hpc_elastic.errors import BackendUnavailable, HpcElasticError
 from hpc_elastic.testing.etcd_certificates import Certificates
+from hpc_elastic.testing.etcd_member import EtcdMember, program
 from hpc_elastic.testing.etcd_users import admit_by_v2, admit_by_v3
 from hpc_elastic.testing.sandbox import ports
 
 PACKAGE: Final = "etcd-server"
-_READY_TIMEOUT_S: Final = 60.0
-_END_TIMEOUT_S: Final = 20.0
-_SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+_READY_TIMEOUT_S: Final = 120.0
+# On a busy machine a server may be without a turn, or wait for its disk, for seconds. What has to fail sooner
+# is told so.
+_REQUEST_TIMEOUT_S: Final = 30.0
+_STARTS: Final = 3
+_PORT_TAKEN: Final = "address already in use"
 
 
-def program(name: str = "etcd") -> str | None:
-    """Where a program is, or None."""
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_SBIN}")
+class _PortLost(HpcElasticError):
+    """Somebody else listens where a server was to."""
 
 
 @dataclass(frozen=True)
@@ -48,50 +48,6 @@ class EtcdOptions:
 
 
 @dataclass
-class EtcdMember:
-    """One server process with a data directory and two ports of its own."""
-
-    name: str
-    folder: Path
-    port: int
-    command: tuple[str, ...]
-    process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; its data are those it had."""
-        # The kernel ends it with us, should we be killed before we can.
-        setpriv = program("setpriv")
-        prefix = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
-        with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                (*prefix, *self.command), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-
-    def pause(self) -> None:
-        """Stop it where it stands; its sockets stay open and nobody answers."""
-        self._send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        self._send(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """End it at once."""
-        if self.process is not None:
-            self._send(signal.SIGKILL)
-            self.process.wait(_END_TIMEOUT_S)
-            self.process = None
-
-    def wipe(self) -> None:
-        """Remove its data; only after `kill`."""
-        shutil.rmtree(self.folder / "data", ignore_errors=True)
-
-    def _send(self, signum: signal.Signals) -> None:
-        if self.process is not None:
-            self.process.send_signal(signum)
-
-
-@dataclass
 class EtcdServer:
     """One server, or a cluster of them, and how to reach it."""
 
@@ -104,6 +60,15 @@ class EtcdServer:
     @classmethod
     def start(cls, folder: Path, options: EtcdOptions = EtcdOptions()) -> EtcdServer:
         """A server, or a cluster, that answers. Raises `HpcElasticError` with the end of its log."""
+        for _ in range(_STARTS - 1):
+            try:
+                return cls._start_once(folder, options)
+            except _PortLost:
+                continue  # a free port was chosen, and somebody else was quicker to listen there
+        return cls._start_once(folder, options)
+
+    @classmethod
+    def _start_once(cls, folder: Path, options: EtcdOptions) -> EtcdServer:
         folder.mkdir(parents=True, exist_ok=True)
         chance = random.SystemRandom()
         made = cls(folder, options, ports=ports.choose_row(2 * options.members, draw=chance.randrange))
@@ -144,10 +109,18 @@ class EtcdServer:
             return {}
         return {f"{VARIABLE}_USER": self.options.user, PASSWORD_VARIABLE: self.options.password}
 
-    def address(self, environment: Mapping[str, str] | None = None, **settings: str) -> EtcdAddress:
+    def address(
+        self,
+        environment: Mapping[str, str] | None = None,
+        *,
+        request_timeout_s: float = _REQUEST_TIMEOUT_S,
+        **settings: str,
+    ) -> EtcdAddress:
         """The parsed address; `settings` and `environment` take the place of its own."""
         env = self.environment if environment is None else environment
-        return etcd_endpoints.parse(self.endpoint, {**self.settings, **settings}, env, request_timeout_s=2.0)
+        return etcd_endpoints.parse(
+            self.endpoint, {**self.settings, **settings}, env, request_timeout_s=request_timeout_s
+        )
 
     def wait_until_ready(self) -> None:
         """Until the members that run take requests."""
@@ -155,9 +128,9 @@ class EtcdServer:
         for member in self.members:
             while member.process is not None and not self._is_healthy(member):
                 if member.process.poll() is not None or SYSTEM_CLOCK.monotonic_s() > deadline_s:
-                    raise HpcElasticError(
-                        f"etcd {member.name} does not start; its log ends:\n{_tail(member)}"
-                    )
+                    end = member.end_of_log()
+                    kind = _PortLost if _PORT_TAKEN in end else HpcElasticError
+                    raise kind(f"etcd {member.name} does not start; its log ends:\n{end}")
                 SYSTEM_CLOCK.sleep_s(0.02)
 
     def restart(self, *, keeps_data: bool = True) -> None:
@@ -171,12 +144,15 @@ class EtcdServer:
         self.wait_until_ready()
 
     def leader(self) -> EtcdMember:
-        """The member that leads the cluster now."""
-        for member in self.members:
-            status = self._post(member, "/v3/maintenance/status", {})
-            if status.get("leader") == status["header"]["member_id"]:
-                return member
-        raise HpcElasticError("no member of this etcd cluster leads it just now; ask again")
+        """The member that leads the cluster, once one does."""
+        deadline_s = SYSTEM_CLOCK.monotonic_s() + _READY_TIMEOUT_S
+        while True:
+            for member in self.members:
+                if self._leads(member):
+                    return member
+            if SYSTEM_CLOCK.monotonic_s() > deadline_s:
+                raise HpcElasticError("no member of this etcd cluster has come to lead it; see their logs")
+            SYSTEM_CLOCK.sleep_s(0.02)
 
     def compact(self) -> None:
         """Forget the history up to now, as an operator would."""
@@ -225,7 +201,7 @@ class EtcdServer:
 
     def _one(self, member: EtcdMember) -> EtcdAddress:
         text = f"{_bracketed(self.options.host)}:{member.port}"
-        return etcd_endpoints.parse(text, self.settings, {}, request_timeout_s=2.0)
+        return etcd_endpoints.parse(text, self.settings, {}, request_timeout_s=_REQUEST_TIMEOUT_S)
 
     def _is_healthy(self, member: EtcdMember) -> bool:
         transport = Transport(self._one(member))
@@ -236,12 +212,15 @@ class EtcdServer:
         finally:
             transport.close()
 
-    def _post(self, member: EtcdMember, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _leads(self, member: EtcdMember) -> bool:
         transport = Transport(self._one(member))
         try:
-            return transport.post(path, body, {})
+            status = transport.post("/v3/maintenance/status", {}, {})
+        except (BackendUnavailable, EtcdAnswer):
+            return False
         finally:
             transport.close()
+        return bool(status.get("leader") == status["header"]["member_id"])
 
     def _enable_auth(self) -> None:
         address, options = self._one(self.members[0]), self.options
@@ -252,7 +231,3 @@ class EtcdServer:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _tail(member: EtcdMember) -> str:
-    return "\n".join((member.folder / "log").read_text(errors="replace").splitlines()[-5:])

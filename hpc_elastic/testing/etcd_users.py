@@ -59,7 +59,7 @@ def _put(address: EtcdAddress, path: str, body: Mapping[str, Any]) -> None:
             f"{address.protocol}://{address.endpoints[0]}/v2/auth/{path}",
             body=json.dumps(body).encode(),
             headers={"Authorization": f"Basic {root}", "Content-Type": "application/json"},
-            timeout=10.0,
+            timeout=30.0,
         )
     if answer.status not in (200, 201):
         raise HpcElasticError(f"etcd v2 refuses {path}: {answer.status} {answer.data[:200]!r}")

@@ -84,9 +84,9 @@ def make_etcd_server(
 
     A test may end its own earlier: `server.stop()`.
     """
-    from hpc_elastic.testing import etcd_server
+    from hpc_elastic.testing import etcd_member, etcd_server
 
-    if etcd_server.program() is None:
+    if etcd_member.program() is None:
         _skip(request.config, "etcd", f"etcd not installed: apt-get install {etcd_server.PACKAGE}")
     made: list[EtcdServer] = []
 
