@@ -24,6 +24,9 @@ class TheirStore(RecordStore):
     pass
 """
 BROKEN = """
+import time
+
+
 class TheirBackend(MemoryBackend):
     def create(self, key, value):
         self.overwrite(key, value)  # the last one wins
@@ -33,6 +36,7 @@ class TheirBackend(MemoryBackend):
 class TheirStore(RecordStore):
     def add(self, key, n):
         value = int(self.get(key, 0) if self.check([key]) else 0) + n
+        time.sleep(0.0001)  # the others have their turn
         self.set(key, str(value))  # read, then write: two at once lose one
         return value
 """
@@ -82,7 +86,7 @@ def checked(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
 

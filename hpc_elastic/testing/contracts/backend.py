@@ -11,6 +11,7 @@ import pytest
 from hpc_elastic.backends.base import Backend
 
 KEY = "rounds/1"
+SOON_S = 60.0  # for whatever a thread or a server does on a busy machine
 
 
 class BackendContract:
@@ -45,7 +46,7 @@ class BackendContract:
 
             def create(writer: int, key: str, told: list[bytes], line: threading.Barrier) -> None:
                 client = backend if writer % 2 else twin
-                line.wait(10)
+                line.wait(SOON_S)
                 told.append(client.create(key, f"writer {writer}".encode()))
 
             key = f"rounds/{number}"
@@ -53,7 +54,7 @@ class BackendContract:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(20)
+                thread.join(SOON_S)
 
             assert len(told) == 8
             assert set(told) == {backend.read(key)}
@@ -67,20 +68,17 @@ class BackendContract:
     def test_a_reader_never_sees_a_part_of_an_overwrite(self, backend: Backend, twin: Backend) -> None:
         values = {bytes([letter]) * 20_000 for letter in b"abc"}
         backend.overwrite("nodes/a", b"a" * 20_000)
-        done = threading.Event()
 
         def write() -> None:
             for _ in range(30):
                 for value in values:
                     backend.overwrite("nodes/a", value)
-            done.set()
 
         writer = threading.Thread(target=write)
         writer.start()
         seen = set()
-        while not done.is_set():
+        while writer.is_alive():
             seen.add(twin.read("nodes/a"))
-        writer.join(20)
 
         assert seen <= values
 
@@ -154,13 +152,13 @@ class BackendContract:
                 refused()
 
     def test_waiting_ends_with_its_time(self, backend: Backend) -> None:
-        assert _seconds(lambda: backend.wait(0.01, threading.Event())) < 5.0
+        assert _seconds(lambda: backend.wait(0.01, threading.Event())) < SOON_S
 
     def test_waiting_ends_when_it_is_woken(self, backend: Backend) -> None:
         wake = threading.Event()
         threading.Timer(0.02, wake.set).start()
 
-        assert _seconds(lambda: backend.wait(30.0, wake)) < 10.0
+        assert _seconds(lambda: backend.wait(2 * SOON_S, wake)) < SOON_S
 
 
 def _seconds(act: Callable[[], object]) -> float:
