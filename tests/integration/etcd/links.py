@@ -49,7 +49,9 @@ def linked() -> Iterator[Link]:
         _ip("-n", name, "link", "set", "lo", "up")
         yield link
     finally:
-        _ip("netns", "del", name)  # and the pair with it
+        # The kernel takes a namespace down some time later, and the pair with it: the next must not meet it.
+        subprocess.run(["ip", "link", "del", outer], check=False, capture_output=True)
+        _ip("netns", "del", name)
 
 
 def _ip(*words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import threading
@@ -10,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 _LOOK_S = 0.2
+_REQUEST_S = 60.0
+_LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass
@@ -50,8 +53,7 @@ class Proxy:
     def _talk(self, client: socket.socket) -> None:
         with client, suppress(OSError):
             if self.answer is not None:
-                client.settimeout(10.0)
-                client.recv(1 << 16)
+                _read_request(client)
                 client.sendall(self.answer)
                 return
             with socket.create_connection(("127.0.0.1", self.port)) as server:
@@ -62,7 +64,8 @@ class Proxy:
                     self._open -= {client, server}
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
-        while not self._is_over.is_set():
+        # `say` may have come before these two were among the open ones.
+        while not self._is_over.is_set() and self.answer is None:
             for ready in select.select([client, server], [], [], _LOOK_S)[0]:
                 part = ready.recv(1 << 16)
                 if not part:
@@ -70,6 +73,26 @@ class Proxy:
                 if ready is server and self.delay_s:
                     self._is_over.wait(self.delay_s)
                 (client if ready is server else server).sendall(part)
+
+
+def _read_request(client: socket.socket) -> None:
+    """All of it: a connection that is closed with something unread is reset, and the answer may be lost."""
+    client.settimeout(_REQUEST_S)
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += _some(client)
+    head, _, body = head.partition(b"\r\n\r\n")
+    told = _LENGTH.search(head)
+    missing = int(told[1]) - len(body) if told else 0
+    while missing > 0:
+        missing -= len(_some(client))
+
+
+def _some(client: socket.socket) -> bytes:
+    part = client.recv(1 << 16)
+    if not part:
+        raise ConnectionError("the client has hung up")
+    return part
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from hpc_elastic.backends.etcd_endpoints import EtcdAddress
 from hpc_elastic.backends.etcd_transport import Transport
 from hpc_elastic.backends.etcd_v3 import EtcdV3Backend
 from hpc_elastic.testing.etcd_server import EtcdServer
-from tests.integration.etcd.test_servers import is_known, quiet, space
+from tests.integration.etcd.hearing import SOON_S, Clock, is_known, quiet, space
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.needs_etcd
@@ -35,7 +35,7 @@ def test_who_comes_sees_what_a_run_begins_with_in_one_request(etcd_server: EtcdS
     for key in ("attempts/1", "attempts/1.seat.n0.0", "rounds/1", "rounds/1.verdict"):
         acting.create(key, b"x")
     acting.overwrite("bell", b"rung")
-    coming = EtcdV3Backend.open(etcd_server.address(), name)
+    coming = EtcdV3Backend.open(etcd_server.address(), name, Clock())  # a first look is over before long
     transport = coming.client.transport = Counted(coming.client.transport.address)
 
     assert coming.names("attempts") == {"1", "1.seat.n0.0"}
@@ -50,7 +50,7 @@ def test_who_comes_sees_what_a_run_begins_with_in_one_request(etcd_server: EtcdS
     # Before there is a watch the server is asked, and right after it the round is known not to be there.
     wait_until(
         lambda: is_known(coming, "rounds/2") and coming.read("rounds/2") == b"y",
-        30.0,
+        SOON_S,
         "the watch has told of the round",
     )
     transport.asked.clear()

@@ -20,8 +20,8 @@ from tests.integration.agent.agents import STEPPER, Agents, agents_in
 pytestmark = pytest.mark.needs_etcd
 
 ROOT = Path(__file__).resolve().parents[3]
-TIMES = "heartbeat=0.3,last_call=0.5,join_window=0.1,join_timeout=20"
-END_S = 60.0
+TIMES = "heartbeat=1,last_call=0.5,join_window=0.1,join_timeout=120"
+END_S = 120.0
 
 
 @pytest.fixture

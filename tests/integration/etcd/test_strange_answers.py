@@ -53,7 +53,7 @@ def proxy(etcd_server: EtcdServer) -> Iterator[Proxy]:
 
 
 def connect(proxy: Proxy, version: str, space: str) -> Backend:
-    address = etcd_endpoints.parse(proxy.endpoint, {}, {}, request_timeout_s=10.0)
+    address = etcd_endpoints.parse(proxy.endpoint, {}, {}, request_timeout_s=30.0)
     return open_etcd(version, address, space, SYSTEM_CLOCK)[1]
 
 
@@ -95,6 +95,7 @@ def test_a_start_that_finds_another_program_says_so_and_where(proxy: Proxy, name
         connect(proxy, "etcd-v3", "nobody")
 
 
+TIME_S = 120.0
 RULES = Settings(
     2, 2, 2, heartbeat_s=2.0, last_call_s=0.5, join_window_s=0.1, store_lost_s=60.0, allow_loopback=True
 )
@@ -115,10 +116,10 @@ def finish(made: list[Membership]) -> None:
     """The run is done in the round in which it began, and nobody has been told of anything else."""
     for one in made:
         one.mark_done()
-    wait_until(lambda: all(one.standing().closed for one in made), 40.0, "the run is done")
+    wait_until(lambda: all(one.standing().closed for one in made), TIME_S, "the run is done")
     standings = [one.standing() for one in made]
     for one in made:
-        one.leave(Outcome.DONE, "the test is over", 10.0)
+        one.leave(Outcome.DONE, "the test is over", 30.0)
         one.close()
     assert [one.error for one in standings] == [None, None]
     assert {one.round.number for one in standings if one.round} == {1}
@@ -127,7 +128,7 @@ def finish(made: list[Membership]) -> None:
 
 def test_a_run_outlives_a_page_in_place_of_its_etcd(proxy: Proxy) -> None:
     made = members(lambda: connect(proxy, "etcd-v3", "page"))
-    wait_until(lambda: all(one.standing().round for one in made), 40.0, "the round starts")
+    wait_until(lambda: all(one.standing().round for one in made), TIME_S, "the round starts")
 
     for name in ("a page", "JSON of another program", "a refusal"):
         proxy.say(ANSWERS[name])
@@ -139,7 +140,7 @@ def test_a_run_outlives_a_page_in_place_of_its_etcd(proxy: Proxy) -> None:
 def test_an_etcd_that_takes_a_second_and_a_half_for_each_answer_is_slow_and_no_more(proxy: Proxy) -> None:
     proxy.delay_s = 0.05
     made = members(lambda: connect(proxy, "etcd-v3", "slow"))
-    wait_until(lambda: all(one.standing().round for one in made), 60.0, "the round starts")
+    wait_until(lambda: all(one.standing().round for one in made), TIME_S, "the round starts")
 
     proxy.delay_s = 1.5
     assert not threading.Event().wait(RULES.liveness_s + 1.0)
@@ -152,7 +153,7 @@ def test_the_members_of_a_cluster_may_be_restarted_one_after_the_other(
 ) -> None:
     server = make_etcd_server(members=3)
     made = members(lambda: open_etcd("etcd-v3", server.address(), "rolling", SYSTEM_CLOCK)[1])
-    wait_until(lambda: all(one.standing().round for one in made), 40.0, "the round starts")
+    wait_until(lambda: all(one.standing().round for one in made), TIME_S, "the round starts")
 
     for member in server.members:
         member.kill()

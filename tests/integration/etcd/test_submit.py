@@ -25,7 +25,7 @@ def test_a_submitted_script_meets_in_the_etcd_that_was_named(etcd_server: EtcdSe
         rdzv_backend="etcd",
         rdzv_endpoint=etcd_server.endpoint,
     )
-    job.wait(timeout=60)
+    job.wait(timeout=240)
 
     chosen = json.loads((tmp_path / "run/record/attempts/1.backend").read_bytes())
     assert chosen["backend"] == "etcd-v3"
