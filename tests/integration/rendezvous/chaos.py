@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,11 +61,16 @@ class Chaos:
         self.pids[place] = int(self.nursery.stdout.readline())
         self.all_pids.add(self.pids[place])
 
-    def rage(self, seconds: float) -> None:
-        """Kill and stop members at random, a third of them at most at any time; bring them back later."""
+    def rage(self, seconds: float, is_enough: Callable[[], bool] = lambda: True) -> None:
+        """Kill and stop members at random, a third of them at most at any time; bring them back later.
+
+        It ends when the time is over and `is_enough`, at the latest after five times as long.
+        """
         pause = threading.Event()
-        ends_at_s = time.monotonic() + seconds
-        while (now_s := time.monotonic()) < ends_at_s:
+        began_s = time.monotonic()
+        while (now_s := time.monotonic()) - began_s < seconds or not (
+            is_enough() or now_s - began_s > 5 * seconds
+        ):
             self._bring_back(now_s)
             if len(self.returns_at_s) < self.plan.nodes // 3:
                 self._strike(now_s)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpc_elastic.backends.base import Backend
 from hpc_elastic.backends.file import FileBackend
+from hpc_elastic.clock import SYSTEM_CLOCK, Clock
 from hpc_elastic.rendezvous.membership import Membership
 from hpc_elastic.rendezvous.record import Outcome
 from hpc_elastic.rendezvous.standing import JobStart, Seat, Settings
@@ -20,12 +21,12 @@ FAST = Settings(
     expected_nodes=2,
     max_restarts=1,
     heartbeat_s=1.0,  # on a busy machine a thread may well stand still for a second
-    last_call_s=0.5,
+    last_call_s=30.0,  # or for longer: all that are to be in the first round are awaited
     join_window_s=0.1,
     shutdown_timeout_s=2.0,
     allow_loopback=True,
 )
-TIME_S = 20.0
+TIME_S = 60.0
 
 
 class Fleet:
@@ -36,9 +37,16 @@ class Fleet:
         self.settings = settings
         self.opened: list[Membership] = []
 
-    def open(self, place: int, *, start: JobStart = START, backend: Backend | None = None) -> Membership:
+    def open(
+        self,
+        place: int,
+        *,
+        start: JobStart = START,
+        backend: Backend | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> Membership:
         seat = Seat(f"n{place}", place, "host", "127.0.0.1", slots=1)
-        member = Membership.open(backend or FileBackend(self.root), start, seat, self.settings)
+        member = Membership.open(backend or FileBackend(self.root), start, seat, self.settings, clock)
         self.opened.append(member)
         member.start()
         return member
@@ -78,4 +86,5 @@ def kill(member: Membership) -> None:
     """End the keeper without a goodbye, as SIGKILL does."""
     member._is_over.set()
     member._wake.set()
-    member._thread.join(5.0)
+    member._thread.join(TIME_S)
+    assert not member._thread.is_alive()

@@ -10,7 +10,7 @@ from hpc_elastic.backends.etcd_client import EtcdClient, bytes_of, end_of, text_
 from hpc_elastic.backends.etcd_endpoints import EtcdAddress
 
 _MARK = b"end of the history"
-_IDLE_S = 20.0
+_IDLE_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class Plan:
         return written_below(address, f"{address.prefix}/{RUN_ID}/{space.decode()}/")
 
     def _address(self) -> EtcdAddress:
-        return etcd_endpoints.parse(self.etcd, {}, {}, request_timeout_s=5.0)
+        return etcd_endpoints.parse(self.etcd, {}, {}, request_timeout_s=30.0)
 
 
 class Life:

@@ -17,7 +17,10 @@ from tests.integration.rendezvous.nursery import Plan
 
 NODES = 10
 SECONDS = 20.0
+SOON_S = 120.0
 MakeChaos = Callable[..., Chaos]
+
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -50,13 +53,15 @@ def survive(chaos: Chaos) -> None:
 
     for place in range(NODES):
         chaos.start(place)
-    chaos.settle(60.0)
+    chaos.settle(SOON_S)
 
-    chaos.rage(SECONDS)
-    chaos.settle(60.0)
-    chaos.finish(60.0)
+    chaos.rage(SECONDS, lambda: has_seen_much(chaos))  # on a slow machine less happens in the same time
+    chaos.settle(SOON_S)
+    chaos.finish(SOON_S)
 
-    assert chaos.done["killed"] > 3
-    assert chaos.done["stopped"] > 3
-    assert len(chaos.started_rounds()) > 3
+    assert has_seen_much(chaos)
     assert chaos.violations() == []
+
+
+def has_seen_much(chaos: Chaos) -> bool:
+    return min(chaos.done["killed"], chaos.done["stopped"], len(chaos.started_rounds())) > 3

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,55 +15,13 @@ from hpc_elastic.rendezvous import (
     RendezvousExhaustedError,
     RendezvousGracefulExitError,
     RendezvousHandler,
-    RendezvousInfo,
-    RendezvousParameters,
     RendezvousStateError,
     RendezvousStoreInfo,
-    create_handler,
 )
 from hpc_elastic.rendezvous.handler import RecordRendezvousHandler
 from hpc_elastic.testing.etcd_server import EtcdServer
+from tests.integration.rendezvous.handler_nodes import LONG_S, SOON_S, Nodes
 from tests.waiting import wait_until
-
-SOON_S = 60.0
-QUICK = {"allow_loopback": True, "last_call_timeout": 0.3, "heartbeat": 3, "join_window": 0.1}
-
-
-class Nodes:
-    """Handlers of one run over one backend, and threads to call them in."""
-
-    def __init__(self, backend: str, endpoint: str) -> None:
-        self.backend = backend
-        self.endpoint = endpoint
-        self.run_id = f"run {os.urandom(4).hex()}"
-        self.threads = ThreadPoolExecutor(8)
-        self.made: list[RecordRendezvousHandler] = []
-
-    def make(self, rank: int = 0, least: int = 2, most: int = 3, **options: Any) -> RecordRendezvousHandler:
-        params = RendezvousParameters(
-            self.backend,
-            self.endpoint,
-            self.run_id,
-            least,
-            most,
-            node_rank=rank,
-            config={**QUICK, "node_name": f"n{rank}", **options},
-        )
-        handler = create_handler(params)
-        assert isinstance(handler, RecordRendezvousHandler)
-        self.made.append(handler)
-        return handler
-
-    def begin(self, *handlers: RendezvousHandler) -> list[Future[RendezvousInfo]]:
-        return [self.threads.submit(handler.next_rendezvous) for handler in handlers]
-
-    def meet(self, *handlers: RendezvousHandler) -> list[RendezvousInfo]:
-        return [one.result(SOON_S) for one in self.begin(*handlers)]
-
-    def end(self) -> None:
-        for handler in self.made:
-            handler.shutdown()
-        self.threads.shutdown()
 
 
 @pytest.fixture(params=["memory", "file", pytest.param("etcd", marks=pytest.mark.needs_etcd)])
@@ -140,7 +95,7 @@ def test_a_member_that_asks_for_a_new_round_is_waited_for_by_the_others(nodes: N
 
 
 def test_a_member_that_shuts_down_is_left_out_of_the_next_round(nodes: Nodes) -> None:
-    handlers = [nodes.make(rank, least=2, most=3) for rank in range(3)]
+    handlers = [nodes.make(rank, least=2, most=3, last_call_timeout=LONG_S) for rank in range(3)]
     nodes.meet(*handlers)
 
     assert handlers[0].shutdown() is True
@@ -210,16 +165,23 @@ def test_too_few_nodes_is_an_error_that_carries_the_rules_and_the_time(nodes: No
 
 
 def test_a_node_that_has_given_up_may_come_again(nodes: Nodes) -> None:
-    one = nodes.make(0, join_timeout=0.4)
+    one, patient = nodes.make(0, join_timeout=2.0), nodes.make(1)
     with pytest.raises(RendezvousExhaustedError):
         one.next_rendezvous()
+    other = nodes.begin(patient)[0]
+    wait_until(lambda: waits(patient), SOON_S, "the other one waits")
 
-    assert {info.world_size for info in nodes.meet(one, nodes.make(1))} == {2}
+    assert {info.world_size for info in (*nodes.meet(one), other.result(SOON_S))} == {2}
+
+
+def waits(handler: RecordRendezvousHandler) -> bool:
+    membership = handler._membership
+    return membership is not None and "1 of 2 nodes" in membership.standing().waiting_for
 
 
 def test_the_last_call_lets_late_nodes_in_and_then_goes_without_them(local: Nodes) -> None:
-    early = local.make(0, least=1, most=3, last_call_timeout=1.0)
-    late = local.make(1, least=1, most=3, last_call_timeout=1.0)
+    early = local.make(0, least=1, most=3, last_call_timeout=4.0)
+    late = local.make(1, least=1, most=3, last_call_timeout=4.0)
     first = local.begin(early)
     second = local.begin(late)
 

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agent.agents import PATIENCE_S, STEPPER, Agents, agents_in
+from tests.integration.agent.agents import STEPPER, Agents, agents_in
 from tests.waiting import wait_until
+
+# The last call is for slow machines: all that are to be in the first round are. No later round waits for it.
+CALM = ("--rdzv-conf", "heartbeat=1,last_call=60,join_window=0.1")
+SOON_S = 120.0
 
 # As the stepper, but all go on where rank 0 has saved; and each says who it is and where its master is.
 TELLER = STEPPER.replace(
@@ -24,6 +28,12 @@ print("node", os.environ["HPC_ELASTIC_NODE"].split("-")[1], flush=True)
 for step in range""",
     1,
 )
+
+
+ENDS_WHEN_TOLD = """
+    if pathlib.Path("finish").exists():
+        break
+"""
 
 
 @pytest.fixture
@@ -44,7 +54,7 @@ def told(agents: Agents, what: str, world: int, round_number: int, attempt: int 
         lines = [line for output in outputs for line in output if line.startswith(f"{what} ")]
         return lines if len(lines) == world else []
 
-    found = wait_until(said, PATIENCE_S, f"all ranks of round {round_number} tell their {what}")
+    found = wait_until(said, SOON_S, f"all ranks of round {round_number} tell their {what}")
     return [line.removeprefix(f"{what} ") for line in found]
 
 
@@ -57,7 +67,7 @@ def end(agents: Agents, name: str) -> None:
 
 def test_two_that_join_one_after_the_other_make_one_new_round(agents: Agents) -> None:
     script = agents.script(TELLER)
-    window = ("--rdzv-conf", "heartbeat=0.5,last_call=0.5,join_window=4")
+    window = ("--rdzv-conf", "heartbeat=1,last_call=60,join_window=10")
     for index in (0, 1):
         agents.start(index, *window, script, nodes="2:4", count=2)
     agents.wait_for_world(2)
@@ -73,12 +83,12 @@ def test_two_that_join_one_after_the_other_make_one_new_round(agents: Agents) ->
 
 
 def test_a_spare_ends_with_0_when_the_run_succeeds(agents: Agents) -> None:
-    script = agents.script(TELLER)
+    script = agents.script(TELLER.replace("    ctx.progress", f"{ENDS_WHEN_TOLD}    ctx.progress", 1))
     for index in range(3):
-        agents.start(index, script, "500", nodes="2", count=3)
-    wait_until(
-        lambda: len(list(agents.run_dir.glob("record/nodes/*"))) == 3, PATIENCE_S, "the spare is there"
-    )
+        agents.start(index, *CALM, script, nodes="2", count=3)
+    wait_until(lambda: len(list(agents.run_dir.glob("record/nodes/*"))) == 3, SOON_S, "the spare is there")
+    wait_until(lambda: agents.output(0, 1), SOON_S, "the round has begun")
+    (agents.folder / "finish").touch()
 
     assert agents.statuses() == {"n0": 0, "n1": 0, "n2": 0}
     assert newest_round(agents) == 1
@@ -94,12 +104,10 @@ def test_a_former_member_keeps_its_place_before_a_spare(agents: Agents) -> None:
     )
     script = agents.script(fails_once + TELLER)
     for index in (0, 1):
-        agents.start(index, script, nodes="2", count=2)
+        agents.start(index, *CALM, script, nodes="2", count=2)
     told(agents, "node", 1, 1)
-    agents.start(2, script, nodes="2", count=2)
-    wait_until(
-        lambda: len(list(agents.run_dir.glob("record/nodes/*"))) == 3, PATIENCE_S, "the spare is there"
-    )
+    agents.start(2, *CALM, script, nodes="2", count=2)
+    wait_until(lambda: len(list(agents.run_dir.glob("record/nodes/*"))) == 3, SOON_S, "the spare is there")
 
     (agents.folder / "go").touch()
 
@@ -110,12 +118,10 @@ def test_a_former_member_keeps_its_place_before_a_spare(agents: Agents) -> None:
 def test_a_spare_takes_the_place_of_a_lost_member(agents: Agents) -> None:
     script = agents.script(TELLER)
     for index in (0, 1):
-        agents.start(index, script, nodes="2", count=2)
+        agents.start(index, *CALM, script, nodes="2", count=2)
     agents.wait_for_world(2)
-    agents.start(2, script, nodes="2", count=2)
-    wait_until(
-        lambda: len(list(agents.run_dir.glob("record/nodes/*"))) == 3, PATIENCE_S, "the spare is there"
-    )
+    agents.start(2, *CALM, script, nodes="2", count=2)
+    wait_until(lambda: len(list(agents.run_dir.glob("record/nodes/*"))) == 3, SOON_S, "the spare is there")
 
     agents.signal("n0", signal.SIGKILL)
 
@@ -126,7 +132,7 @@ def test_a_spare_takes_the_place_of_a_lost_member(agents: Agents) -> None:
 def test_rank_0_is_lost_twice_and_all_workers_of_each_round_have_one_master(agents: Agents) -> None:
     script = agents.script(TELLER)
     for index in range(4):
-        agents.start(index, script, nodes="2:4", count=4)
+        agents.start(index, *CALM, script, nodes="2:4", count=4)
     masters = [told(agents, "master", 4, 1)]
     for number, lost in ((2, "n0"), (3, "n1")):
         agents.signal(lost, signal.SIGKILL)
@@ -139,12 +145,12 @@ def test_rank_0_is_lost_twice_and_all_workers_of_each_round_have_one_master(agen
 
 def test_a_node_joins_while_rank_0_stays_whether_it_sorts_before_or_after_it(agents: Agents) -> None:
     script = agents.script(TELLER)
-    agents.start(1, script, nodes="1:3", count=1)
+    agents.start(1, *CALM, script, nodes="1:3", count=1)
     masters = [told(agents, "master", 1, 1)]
 
-    agents.start(0, script, nodes="1:3", count=1)
+    agents.start(0, *CALM, script, nodes="1:3", count=1)
     masters.append(told(agents, "master", 2, 2))
-    agents.start(2, script, nodes="1:3", count=1)
+    agents.start(2, *CALM, script, nodes="1:3", count=1)
     masters.append(told(agents, "master", 3, 3))
 
     assert [len(set(of_round)) for of_round in masters] == [1, 1, 1]
@@ -154,7 +160,7 @@ def test_a_node_joins_while_rank_0_stays_whether_it_sorts_before_or_after_it(age
 
 def test_a_round_after_a_lost_node_does_not_wait_for_the_last_call(agents: Agents) -> None:
     script = agents.script(TELLER)
-    patient = ("--rdzv-conf", "heartbeat=0.5,last_call=600")
+    patient = ("--rdzv-conf", "heartbeat=1,last_call=600")
     for index in range(3):
         agents.start(index, *patient, script, nodes="2:3", count=3)
     agents.wait_for_world(3)

@@ -85,7 +85,7 @@ def test_who_has_something_to_tell_knocks_at_those_who_wait(fleet: Fleet) -> Non
         FileBackend(fleet.root).overwrite(node_key(waiting.node), encode(waiting))
         member = fleet.open(0)
         member.join()
-        member.announce(Reason.USER, Scope.RUN, 20.0)
+        member.announce(Reason.USER, Scope.RUN, TIME_S)
 
         assert ear.recv(100)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_elastic.backends.memory import MemoryBackend
+from hpc_elastic.clock import SYSTEM_CLOCK
 from hpc_elastic.errors import (
     BackendUnavailable,
     RecordLost,
@@ -30,7 +31,8 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 def test_a_record_that_is_removed_is_lost_quickly(fleet: Fleet) -> None:
     member = fleet.form(2)[0]
-    shutil.rmtree(fleet.root)
+    # Moved away first: what the keepers write meanwhile would make rmtree fail.
+    shutil.rmtree(fleet.root.rename(fleet.root.with_name("removed")), ignore_errors=True)
 
     each([member], lambda member: member.standing().error, "the loss is told")
     error = member.standing().error
@@ -39,15 +41,20 @@ def test_a_record_that_is_removed_is_lost_quickly(fleet: Fleet) -> None:
 
 
 def test_a_record_out_of_reach_is_lost_only_after_its_budget(fleet: Fleet) -> None:
-    fleet.settings = replace(FAST, min_nodes=1, expected_nodes=1, store_lost_s=1.0)
-    backend = Interrupted()
-    member = fleet.open(0, backend=backend)
+    fleet.settings = replace(FAST, min_nodes=1, expected_nodes=1, store_lost_s=100.0)
+    backend, clock = Interrupted(), HaltedClock()
+    member = fleet.open(0, backend=backend, clock=clock)
     member.join()
     started([member])
     backend.is_out = True
     wait_until(lambda: backend.refused > 1, TIME_S, "the outage is noticed")
+    clock.halt()
+    clock.sleep_s(30.0)
+    refused = backend.refused
+    wait_until(lambda: backend.refused > refused + 2, TIME_S, "it goes on trying")
     assert member.standing().error is None
 
+    clock.sleep_s(71.0)
     each([member], lambda member: member.standing().error, "the budget is spent")
     assert isinstance(member.standing().error, RecordLost)
 
@@ -85,6 +92,26 @@ class Interrupted(MemoryBackend):
         if self.is_out:
             self.refused += 1
             raise BackendUnavailable("the test has cut the line")
+
+
+class HaltedClock:
+    """The clock of the machine; once it is halted, time passes by `sleep_s` only."""
+
+    def __init__(self) -> None:
+        self._halted_at_s: float | None = None
+
+    def halt(self) -> None:
+        self._halted_at_s = SYSTEM_CLOCK.monotonic_s()
+
+    def monotonic_s(self) -> float:
+        return SYSTEM_CLOCK.monotonic_s() if self._halted_at_s is None else self._halted_at_s
+
+    def sleep_s(self, seconds: float) -> None:
+        assert self._halted_at_s is not None
+        self._halted_at_s += seconds
+
+    def utc_now(self) -> str:
+        return SYSTEM_CLOCK.utc_now()
 
 
 def test_leaving_is_bounded_when_the_record_is_out_of_reach() -> None:

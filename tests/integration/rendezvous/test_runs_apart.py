@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agent.agents import PATIENCE_S, STEPPER, Agents, agents_in
+from tests.integration.agent.agents import STEPPER, Agents, agents_in
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +40,10 @@ else:
 """
 
 
+CALM = ("--rdzv-conf", "heartbeat=1,last_call=60,join_window=0.1")
+SOON_S = 120.0
+
+
 @pytest.fixture
 def agents(tmp_path: Path) -> Iterator[Agents]:
     with agents_in(tmp_path) as made:
@@ -53,7 +57,7 @@ def test_two_runs_on_the_same_nodes_at_once_never_mix(tmp_path: Path) -> None:
         other.job_id = "8"
         for index in (0, 1):
             for run in (one, other):
-                run.start(index, "--same-failures", "0", run.script(CALLER), nodes="2", count=2)
+                run.start(index, *CALM, "--same-failures", "0", run.script(CALLER), nodes="2", count=2)
 
         for run in (one, other):
             assert run.statuses() == {"n0": 0, "n1": 0}
@@ -64,20 +68,20 @@ def test_two_runs_on_the_same_nodes_at_once_never_mix(tmp_path: Path) -> None:
 def test_an_agent_that_was_stopped_over_a_requeue_is_fenced_when_it_goes_on(agents: Agents) -> None:
     script = agents.script(STEPPER)
     for index in (0, 1):
-        agents.start(index, script, nodes="2", count=2)
+        agents.start(index, *CALM, script, nodes="2", count=2)
     agents.wait_for_world(2)
     agents.signal("n1", signal.SIGSTOP)
     agents.signal("n0", signal.SIGKILL)
     old = agents.processes.pop("n1")
     agents.processes.pop("n0").wait()
     for index in (0, 1):
-        agents.start(index, script, nodes="2", count=2, restart=1)
+        agents.start(index, *CALM, script, nodes="2", count=2, restart=1)
     agents.wait_for_line("world 2 round 2", 0, 2, attempt=2)
     agents.wait_for_line("world 2 round 2", 1, 2, attempt=2)
 
     old.send_signal(signal.SIGCONT)
 
-    wait_until(lambda: old.poll() is not None, PATIENCE_S, "the old agent leaves")
+    wait_until(lambda: old.poll() is not None, SOON_S, "the old agent leaves")
     assert old.returncode in (80, 81)
     assert "attempt 2 of this run has taken over from attempt 1" in agents.console("n1")
     agents.signal("n0", signal.SIGTERM)
@@ -107,7 +111,7 @@ def test_a_host_name_that_resolves_to_loopback_is_refused_with_the_remedy(tmp_pa
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
