@@ -17,7 +17,8 @@ from typing import Final
 from hpc_elastic.errors import HpcElasticError
 from hpc_elastic.testing.passthrough.faults import MountFaults
 
-_MOUNTED_WITHIN_S: Final = 20.0
+_MOUNTED_WITHIN_S: Final = 60.0
+_KILLED_WITHIN_S: Final = 60.0
 _ENDS_WITHIN_S: Final = 1.0  # then it is killed: it holds nothing that is not in the source directory
 
 
@@ -91,10 +92,10 @@ def _wait_until_mounted(server: subprocess.Popen[bytes], mountpoint: Path, log: 
 def _unmount(server: subprocess.Popen[bytes], mountpoint: Path) -> None:
     """Lazily, so that an open file does not matter; the server is killed, so that no call hangs in it."""
     subprocess.run(
-        ["fusermount3", "-u", "-z", str(mountpoint)], capture_output=True, timeout=20.0, check=False
+        ["fusermount3", "-u", "-z", str(mountpoint)], capture_output=True, timeout=60.0, check=False
     )
     try:
         server.wait(_ENDS_WITHIN_S)
     except subprocess.TimeoutExpired:
         server.kill()
-        server.wait(_ENDS_WITHIN_S)
+        server.wait(_KILLED_WITHIN_S)

@@ -12,7 +12,8 @@ from hpc_elastic.testing.passthrough.mount import Mount, mounted
 
 NAMES_S = 30.0
 CACHING = MountFaults.caching(NAMES_S, listings_s=NAMES_S)
-SEEN_WITHIN_S = 3.0
+# Two seconds, and the rest is for a busy machine. Were names of any account, it took as long as theirs.
+SEEN_WITHIN_S = NAMES_S / 2
 
 
 @dataclass(frozen=True)

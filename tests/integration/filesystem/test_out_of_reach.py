@@ -25,8 +25,9 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.needs_fuse
 
-QUICK = replace(SETTINGS, heartbeat_s=0.3, max_nodes=2, expected_nodes=2, store_lost_s=2.0)
-TIME_S = 20.0
+QUICK = replace(SETTINGS, heartbeat_s=1.0, max_nodes=2, expected_nodes=2, store_lost_s=2.0)
+TIME_S = 60.0
+CALM = ("--rdzv-conf", "heartbeat=1,last_call=60,join_window=0.1")
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_beyond_its_budget_the_record_is_lost_with_the_error_and_the_next_move(p
 def test_within_its_budget_an_outage_disturbs_nobody(pair: Pair) -> None:
     members = open_members(pair, replace(QUICK, store_lost_s=60.0))
     pair.change(MountFaults(errors={"EIO": 1.0}))
-    assert not threading.Event().wait(2.0)  # more than two liveness times
+    assert not threading.Event().wait(2.2 * QUICK.liveness_s)
     pair.change(MountFaults())
     for member in members:
         member.mark_done()
@@ -116,8 +117,8 @@ def test_agents_end_with_84_when_their_run_directory_is_removed(tmp_path: Path, 
     (tmp_path / "agents").mkdir()
     with agents_in(tmp_path / "agents") as agents:
         for index, run_dir in enumerate(pair.paths("run")):
-            agents.start(index, "--run-dir", run_dir, agents.script(STEPPER), nodes="2", count=2)
-        wait_until(lambda: list((pair.source / "run").glob("logs/1/1/*.out")), 40.0, "workers run")
+            agents.start(index, *CALM, "--run-dir", run_dir, agents.script(STEPPER), nodes="2", count=2)
+        wait_until(lambda: list((pair.source / "run").glob("logs/1/1/*.out")), TIME_S, "workers run")
         # Moved away first: what agents write meanwhile would make rmtree fail.
         shutil.rmtree((pair.source / "run").rename(tmp_path / "removed"), ignore_errors=True)
 
@@ -146,12 +147,12 @@ def test_agents_on_two_mounts_agree_on_the_stop_and_save(tmp_path: Path, has_lin
         agents_in(tmp_path / "agents") as agents,
     ):
         for index, run_dir in enumerate(pair.paths("run")):
-            agents.start(index, "--run-dir", run_dir, agents.script(STEPPER), nodes="2", count=2)
-        wait_until(lambda: len(list((pair.source / "run").glob("logs/1/1/*.out"))) == 2, 40.0, "workers run")
+            agents.start(index, *CALM, "--run-dir", run_dir, agents.script(STEPPER), nodes="2", count=2)
+        outputs = [pair.source / "run" / "logs" / "1" / "1" / f"{rank}.out" for rank in (0, 1)]
         wait_until(
-            lambda: all("step" in path.read_text() for path in (pair.source / "run").glob("logs/1/1/*.out")),
-            40.0,
-            "they count",
+            lambda: all(path.exists() and "step" in path.read_text() for path in outputs),
+            TIME_S,
+            "both workers count",
         )
         agents.signal("n1", signal.SIGUSR2)
 

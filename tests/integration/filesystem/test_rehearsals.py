@@ -9,8 +9,10 @@ import pytest
 
 from hpc_elastic.locking import probe
 from hpc_elastic.testing.passthrough.faults import MountFaults
-from hpc_elastic.testing.passthrough.rehearsal import Rehearsal
+from hpc_elastic.testing.passthrough.rehearsal import SETTINGS, Rehearsal
 from tests.integration.filesystem.mounts import CACHING, SEEN_WITHIN_S, two_mounts
+
+CALM = replace(SETTINGS, heartbeat_s=2.0)  # on a busy machine a keeper may well stand still for seconds
 
 pytestmark = pytest.mark.needs_fuse
 
@@ -18,13 +20,13 @@ pytestmark = pytest.mark.needs_fuse
 def rehearse(folder: Path, faults: MountFaults) -> dict[str, float]:
     """The delays of a rehearsal whose record keeps every law."""
     with two_mounts(folder, faults) as pair:
-        delays = Rehearsal(pair.paths("record")).run()
-    assert Rehearsal([folder / "source" / "record"]).broken_laws() == []
+        delays = Rehearsal(pair.paths("record"), CALM, patience_s=120.0).run()
+    assert Rehearsal([folder / "source" / "record"], CALM).broken_laws() == []
     return delays
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_with_names_believed_for_30_s_every_record_is_seen_by_all_within_3_s(
+def test_with_names_believed_for_30_s_every_record_is_seen_by_all_long_before(
     tmp_path: Path, has_links: bool
 ) -> None:
     delays = rehearse(tmp_path, replace(CACHING, has_links=has_links))

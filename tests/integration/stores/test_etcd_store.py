@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,8 +19,10 @@ pytestmark = pytest.mark.needs_etcd
 
 
 @pytest.fixture
-def server(make_etcd_server: Callable[..., EtcdServer]) -> EtcdServer:
-    return make_etcd_server()
+def server(make_etcd_server: Callable[..., EtcdServer]) -> Iterator[EtcdServer]:
+    made = make_etcd_server()
+    yield made
+    made.stop()
 
 
 def open_store(server: EtcdServer, space: str) -> Store:
