@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 from hpc_elastic.testing.simulation import Simulation
 
@@ -48,8 +49,13 @@ def run_seed(seed: int, most_nodes: int = MOST_NODES) -> SeedResult:
 def run_seeds(seeds: Iterable[int], most_nodes: int = MOST_NODES) -> Iterator[SeedResult]:
     """All of them, in their order, by as many processes as there are cores."""
     wanted = list(seeds)
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as processes:
+    with processes_of_their_own() as processes:
         yield from processes.map(run_seed, wanted, [most_nodes] * len(wanted), chunksize=_CHUNK)
+
+
+def processes_of_their_own() -> ProcessPoolExecutor:
+    """As many as there are cores, started anew: a fork would take along what threads of this one hold."""
+    return ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn"))
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ProcessPoolExecutor
-
+from hpc_elastic.testing.simulated_seeds import processes_of_their_own
 from hpc_elastic.testing.simulation import Simulation
 from tests.simulation.planted import PLANTED
 
@@ -26,7 +24,7 @@ def seed_that_finds(name: str) -> tuple[int | None, str]:
 
 
 def test_every_planted_bug_is_found_within_eighty_seeds() -> None:
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as processes:
+    with processes_of_their_own() as processes:
         found = dict(zip(PLANTED, processes.map(seed_that_finds, PLANTED), strict=True))
 
     survivors = [name for name, (seed, _) in found.items() if seed is None]
