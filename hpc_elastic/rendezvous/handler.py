@@ -29,7 +29,7 @@ from hpc_elastic.rendezvous.api import RendezvousHandler, RendezvousInfo, Rendez
 from hpc_elastic.rendezvous.codec import decode_as, decode_if_sound
 from hpc_elastic.rendezvous.explaining import Explained
 from hpc_elastic.rendezvous.membership import Membership
-from hpc_elastic.rendezvous.record import Cause, Closed, NodeState, Outcome, Presence, Round
+from hpc_elastic.rendezvous.record import Cause, Closed, NodeState, Outcome, Presence, Reason, Round
 from hpc_elastic.rendezvous.standing import JobStart, Seat, Settings, Standing
 from hpc_elastic.stores.base import Store
 from hpc_elastic.stores.rounds import open_store, space_of
@@ -154,14 +154,16 @@ class RecordRendezvousHandler(RendezvousHandler):
     def num_nodes_waiting(self) -> int:
         """Nodes that wait for a new round and would get a place in it, newcomers and former members.
 
-        It reads nothing: what the keeper has seen, at most about a second old. Raises what has ended this
-        node's part: the record is lost, or a newer attempt has taken over.
+        It reads nothing: what the keeper has seen, at most about a second old. The first member looks after
+        newcomers and asks all to let them in, and the others may know of nobody but by that. Raises what has
+        ended this node's part: the record is lost, or a newer attempt has taken over.
         """
         standing = self._member().standing()
         if standing.error is not None:
             self._fail(standing.error)
         is_over = standing.end is not None and standing.end.cause is not Cause.SUCCESS
-        return max(standing.waiting, 1 if is_over and standing.closed is None else 0)
+        is_asked = standing.drain is not None and standing.drain.reason is Reason.MEMBERSHIP
+        return max(standing.waiting, 1 if (is_over or is_asked) and standing.closed is None else 0)
 
     def shutdown(self) -> bool:
         self._is_shut_down = True
