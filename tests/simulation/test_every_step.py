@@ -13,6 +13,8 @@ from hpc_elastic.testing.simulated_agent import SimulatedAgent
 from hpc_elastic.testing.simulated_setting import Habits, Setting
 from hpc_elastic.testing.simulation import Simulation
 
+pytestmark = pytest.mark.timeout(1200)  # all of it is computing, which takes as long as others compute
+
 RULES = Settings(
     min_nodes=2,
     max_nodes=3,

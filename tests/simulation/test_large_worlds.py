@@ -16,6 +16,8 @@ from hpc_elastic.rendezvous.standing import Settings
 from hpc_elastic.testing.simulated_setting import Setting
 from hpc_elastic.testing.simulation import Simulation
 
+pytestmark = pytest.mark.timeout(1200)  # all of it is computing, which takes as long as others compute
+
 MOST_RECORD_BYTES = 160 * 1024
 TURNS_OF_A_NODE = 40
 # Measured: 23 and 42, the latter while an operation takes long; of a node in a world of 256 it is 20 and 40.

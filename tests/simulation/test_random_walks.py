@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hpc_elastic.testing.simulated_seeds import run_seeds
 from hpc_elastic.testing.simulation import Simulation
+
+pytestmark = pytest.mark.timeout(1200)  # all of it is computing, which takes as long as others compute
 
 SEEDS = range(300)
 ONCE_BROKEN = Path(__file__).with_name("seeds.txt")

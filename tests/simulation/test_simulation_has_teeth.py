@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hpc_elastic.testing.simulated_seeds import processes_of_their_own
 from hpc_elastic.testing.simulation import Simulation
 from tests.simulation.planted import PLANTED
+
+pytestmark = pytest.mark.timeout(1200)  # all of it is computing, which takes as long as others compute
 
 WITHIN_SEEDS = 80
 
