@@ -51,7 +51,7 @@ def train_by_hand(agents: Agents, server: EtcdServer, backend: str = "etcd") -> 
     [
         ("drain", "etcd-v3", Reason.CANCELLED, "the workers save at the next agreed step"),
         ("preempt", "etcd-v2", Reason.USER, "its agents save and leave with status 80"),
-        ("cancel", "etcd-v3", Reason.CANCELLED, "they are told to end within 60 s"),
+        ("cancel", "etcd-v3", Reason.CANCELLED, "they are told to end within 5 s"),
     ],
 )
 def test_an_order_reaches_agents_through_the_etcd_they_meet_in(
@@ -63,7 +63,8 @@ def test_an_order_reaches_agents_through_the_etcd_they_meet_in(
 
     assert done.returncode == 0, done.stderr
     assert told in json.loads(done.stdout)["told"]
-    assert agents.statuses() == {"n0": 80, "n1": 80}
+    # In five seconds a busy machine may be too slow for a save.
+    assert set(agents.statuses().values()) <= ({80, 81} if command == "cancel" else {80})
     (attempt,) = snapshot.read(agents.run_dir).attempts
     assert attempt.notice is not None
     assert attempt.notice.reason is reason
