@@ -86,7 +86,7 @@ def _git(*arguments: str) -> str:
 
 def _said(*command: str) -> str:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 

@@ -34,7 +34,7 @@ def _program(name: str) -> str | None:
 
 
 def _first_line_of(*command: str) -> str:
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return (shown.stdout or shown.stderr).strip().partition("\n")[0]
 
 

@@ -105,14 +105,14 @@ def test_a_rank_goes_on_to_the_agreed_step_and_stops_there(page: Page) -> None:
     ctx = context_on(page)
     assert not ctx.should_stop(10)
 
-    page.raise_notice("preempted", time.monotonic() + 60)
+    page.raise_notice("preempted", time.monotonic() + 600)
     page.set_stop_step(12)
 
     assert [ctx.should_stop(step) for step in (11, 12, 13)] == [False, True, True]
 
 
 def test_a_rank_that_was_restarted_from_a_checkpoint_behind_the_others_stops_with_them(page: Page) -> None:
-    page.raise_notice("preempted", time.monotonic() + 60)
+    page.raise_notice("preempted", time.monotonic() + 600)
     page.set_stop_step(42)
 
     restarted = context_on(page, 1)
@@ -122,15 +122,15 @@ def test_a_rank_that_was_restarted_from_a_checkpoint_behind_the_others_stops_wit
 
 def test_a_rank_waits_for_the_number_once_the_flag_is_up(page: Page) -> None:
     ctx = context_on(page)
-    page.raise_notice("preempted", time.monotonic() + 60)
+    page.raise_notice("preempted", time.monotonic() + 600)
     said: list[bool] = []
     rank = threading.Thread(target=lambda: said.append(ctx.should_stop(5)), daemon=True)
     rank.start()
-    wait_until(lambda: page.rank(0).step == 5, timeout_s=5, what="the rank writes its step")
+    wait_until(lambda: page.rank(0).step == 5, timeout_s=60, what="the rank writes its step")
     assert rank.is_alive()
 
     page.set_stop_step(6)
-    rank.join(5)
+    rank.join(60)
 
     assert said == [False]
 
@@ -147,12 +147,12 @@ def test_a_notice_tells_why_and_how_long(page: Page) -> None:
     ctx = context_on(page)
     assert ctx.notice() is None
 
-    page.raise_notice("time limit", time.monotonic() + 60)
+    page.raise_notice("time limit", time.monotonic() + 600)
 
     notice = ctx.notice()
     assert notice is not None
     assert notice.reason == "time limit"
-    assert 50 < notice.seconds_left <= 60
+    assert 500 < notice.seconds_left <= 600
 
 
 def test_the_time_left_of_a_notice_is_never_negative(page: Page) -> None:
@@ -163,8 +163,9 @@ def test_the_time_left_of_a_notice_is_never_negative(page: Page) -> None:
 
 def test_a_save_after_the_stop_is_recorded_with_its_duration(page: Page) -> None:
     ctx = context_on(page)
-    page.raise_notice("preempted", time.monotonic() + 60)
+    page.raise_notice("preempted", time.monotonic() + 600)
     page.set_stop_step(0)
+    asked_at_s = time.monotonic()
     assert ctx.should_stop(3)
     started_at_s = time.monotonic()
 
@@ -173,7 +174,7 @@ def test_a_save_after_the_stop_is_recorded_with_its_duration(page: Page) -> None
 
     view = page.rank(0)
     assert view.saved_step == 3
-    assert 0.02 <= view.save_s < 5
+    assert 0.02 <= view.save_s <= time.monotonic() - asked_at_s
 
 
 def test_a_save_without_a_stop_has_no_duration(page: Page) -> None:
@@ -193,13 +194,14 @@ def test_leaving_is_marked_and_ends_the_process_with_status_0(page: Page) -> Non
 def test_asking_costs_less_than_20_microseconds_while_nothing_is_announced(page: Page) -> None:
     ctx = context_on(page)
 
-    def call_s(calls: int = 20_000) -> float:
+    def call_s(calls: int = 1_000) -> float:
         started_at_s = time.perf_counter()
         for step in range(calls):
             ctx.should_stop(step)
         return (time.perf_counter() - started_at_s) / calls
 
-    assert min(call_s() for _ in range(5)) < 20e-6
+    # Short looks, many of them: whoever shares the processor leaves one of them alone.
+    assert min(call_s() for _ in range(100)) < 20e-6
 
 
 def test_asking_makes_no_descriptor_and_no_file(page: Page) -> None:

@@ -42,14 +42,14 @@ def test_a_scope_is_told_with_its_end_and_released_when_it_is_left(page: Page, c
 
 def test_of_nested_scopes_the_one_that_ends_first_counts(page: Page, ctx: Context) -> None:
     seen = []
-    with ctx.expires(after=20):
-        with ctx.expires(after=60):
+    with ctx.expires(after=2000):
+        with ctx.expires(after=6000):
             seen.append(lengths(page))
-        with ctx.expires(after=5):
+        with ctx.expires(after=500):
             seen.append(lengths(page))
         seen.append(lengths(page))
 
-    assert seen == [20.0, 5.0, 20.0]
+    assert seen == [2000.0, 500.0, 2000.0]
     assert lengths(page) == 0.0
 
 
@@ -66,11 +66,11 @@ def test_scopes_of_several_threads_stand_beside_each_other(page: Page, ctx: Cont
     def hold() -> None:
         with ctx.expires(after=5):
             is_open.set()
-            may_close.wait(30)
+            may_close.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert is_open.wait(30)
+    assert is_open.wait(60)
     with ctx.expires(after=60):
         both = lengths(page)
     after = lengths(page)

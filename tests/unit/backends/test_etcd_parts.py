@@ -9,6 +9,7 @@ import pytest
 from hpc_elastic.backends.changes import Changes
 from hpc_elastic.backends.etcd_ahead import ReadAhead
 from hpc_elastic.backends.etcd_known import Known, KnownValues
+from tests.waiting import wait_until
 
 KEY = b"bell"
 FOLDER = b"rounds/"
@@ -212,9 +213,15 @@ def test_a_change_that_came_while_nobody_waited_ends_the_next_wait() -> None:
 
 def test_a_change_wakes_whoever_waits() -> None:
     changes, wake = Changes(), threading.Event()
-    threading.Timer(0.02, changes.note).start()
 
-    changes.wait(30.0, wake)
+    def note() -> None:
+        wait_until(lambda: changes._waiting, 60, "somebody waits")
+        changes.note()
+
+    noting = threading.Thread(target=note)
+    noting.start()
+    changes.wait(60.0, wake)
+    noting.join()
 
     assert wake.is_set()
 

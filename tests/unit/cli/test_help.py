@@ -53,7 +53,11 @@ def test_a_help_fits_a_terminal_of_80_columns(name: str, monkeypatch: pytest.Mon
     assert [line for page in pages(name) for line in page.splitlines() if len(line) > 80] == []
 
 
-def test_the_overview_fits_a_terminal_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_overview_fits_a_terminal_of_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
     assert main([]) == 64
 
     assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []

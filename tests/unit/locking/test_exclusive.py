@@ -43,14 +43,14 @@ def test_of_many_at_once_one_wins(tmp_path: Path, create: Create) -> None:
 
         def act(writer: int, line: threading.Barrier, told: list[bytes], number: int) -> None:
             temporary = draft(tmp_path, f"{number}-{writer}", f"{writer}".encode())
-            line.wait(10)
+            line.wait(60)
             told.append(create(temporary, tmp_path / f"name{number}"))
 
         threads = [threading.Thread(target=act, args=(w, line, told, number)) for w in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
 
         assert len(told) == 8
         assert set(told) == {(tmp_path / f"name{number}").read_bytes()}

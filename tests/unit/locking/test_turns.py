@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from hpc_elastic.clock import SystemClock
 from hpc_elastic.locking.turns import PAUSES_S, in_turn
+
+
+class UntilDone(SystemClock):
+    """Who sleeps does so until the one whose turn it is has acted, however slow it is."""
+
+    def __init__(self) -> None:
+        self.is_done = threading.Event()
+
+    def sleep_s(self, seconds: float) -> None:
+        self.is_done.wait(60)
 
 
 class Patience:
@@ -29,15 +40,16 @@ class Patience:
 def test_of_many_at_once_one_acts_and_the_others_find_what_it_has_done(tmp_path: Path) -> None:
     done: list[str] = []
     found: list[str] = []
-    everybody = threading.Barrier(4)
+    everybody, clock = threading.Barrier(4), UntilDone()
 
     def act() -> str:
         done.append(threading.current_thread().name)
+        clock.is_done.set()
         return done[0]
 
     def take_part() -> None:
         everybody.wait()
-        found.append(in_turn(tmp_path / "turn", lambda: done[0] if done else None, act))
+        found.append(in_turn(tmp_path / "turn", lambda: done[0] if done else None, act, clock))
 
     threads = [threading.Thread(target=take_part) for _ in range(4)]
     for thread in threads:

@@ -240,7 +240,7 @@ def test_the_other_ranks_wait_for_rank_0() -> None:
     waiting = threading.Thread(target=lambda: got.append(RendezvousStoreInfo.build(1, store)))
     waiting.start()
     first = RendezvousStoreInfo.build(0, store, "10.0.0.8")
-    waiting.join(20)
+    waiting.join(60)
 
     assert got == [first]
 

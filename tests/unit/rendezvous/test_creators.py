@@ -16,7 +16,7 @@ from hpc_elastic.rendezvous import (
     handler_from_url,
 )
 
-QUICK = {"allow_loopback": True, "last_call_timeout": 0.1, "join_timeout": 20}
+QUICK = {"allow_loopback": True, "last_call_timeout": 0.1, "join_timeout": 120}
 
 
 def make(backend: str, endpoint: Path | str, run_id: str = "run", **given: Any) -> RendezvousHandler:
@@ -74,7 +74,7 @@ def test_an_option_that_has_no_effect_is_told_of_by_name_alone(
     with pytest.warns(UserWarning, match=f"'{backend}' does not use the options {unused}; it knows") as told:
         make(backend, endpoint, config=options)
 
-    assert "secret" not in str(told[0].message)
+    assert not any("secret" in str(one.message) for one in told)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_option_that_has_no_effect_is_told_of_by_name_alone(
 )
 def test_an_option_that_is_used_is_not_told_of(url: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         handler_from_url(url)
 
 

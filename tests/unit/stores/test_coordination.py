@@ -18,7 +18,7 @@ def test_everybody_gets_what_each_rank_gave() -> None:
     given = [b"", b"one", bytes(range(256)), b"1,2\n3"]
 
     with ThreadPoolExecutor(4) as ranks:
-        got = list(ranks.map(lambda rank: synchronize(store, given[rank], rank, 4, "roles", 20), range(4)))
+        got = list(ranks.map(lambda rank: synchronize(store, given[rank], rank, 4, "roles", 60), range(4)))
 
     assert got == [given] * 4
 
@@ -35,16 +35,16 @@ def test_a_barrier_opens_for_all_when_the_last_has_come() -> None:
     through: list[int] = []
 
     def come(rank: int) -> None:
-        barrier(store, rank, 3, "end", 20)
+        barrier(store, rank, 3, "end", 60)
         through.append(rank)
 
     with ThreadPoolExecutor(3) as ranks:
         first = [ranks.submit(come, rank) for rank in (0, 2)]
-        store.wait(["end/0", "end/2"], 20)
+        store.wait(["end/0", "end/2"], 60)
         assert through == []
         come(1)
         for one in first:
-            one.result(20)
+            one.result(60)
 
     assert sorted(through) == [0, 1, 2]
 

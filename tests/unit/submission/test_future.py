@@ -13,7 +13,7 @@ from hpc_elastic.submission.job import Job
 from hpc_elastic.submission.states import Seen, Sight
 from tests.unit.submission.run_records import FakeControl, HandClock, RunRecord
 
-GIVE_UP_S = 30
+GIVE_UP_S = 60
 
 
 @pytest.fixture

@@ -25,11 +25,11 @@ def test_whole_lines_are_copied_with_their_prefix_as_they_come(tmp_path: Path) -
 
     with open(log, "wb", buffering=0) as file:
         file.write(b"one\ntwo\nthr")
-        wait_until(lambda: shown.read_text() == "[n1 0] one\n[n1 0] two\n", timeout_s=5, what="two lines")
+        wait_until(lambda: shown.read_text() == "[n1 0] one\n[n1 0] two\n", timeout_s=60, what="two lines")
         file.write(b"ee\n")
-        wait_until(lambda: shown.read_text().endswith("[n1 0] three\n"), timeout_s=5, what="the third")
+        wait_until(lambda: shown.read_text().endswith("[n1 0] three\n"), timeout_s=60, what="the third")
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert shown.read_text() == "[n1 0] one\n[n1 0] two\n[n1 0] three\n"
 
 
@@ -39,7 +39,7 @@ def test_an_unfinished_last_line_is_not_lost(tmp_path: Path) -> None:
     tail = LogTail([followed(log, "> ", console(shown))])
     tail.start()
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert shown.read_text() == "> whole\n> unfini\n"
 
 
@@ -55,7 +55,7 @@ def test_many_lines_of_many_ranks_arrive_whole_and_in_order(tmp_path: Path) -> N
             with open(each.path, "a") as file:
                 file.writelines(f"line {block * 100 + number}\n" for number in range(100))
 
-    assert tail.finish(10, 10)
+    assert tail.finish(60, 60)
     lines = shown.read_text().splitlines()
     for each in ranks:
         own = [line for line in lines if line.startswith(each.copies[0].prefix)]
@@ -68,7 +68,7 @@ def test_a_line_without_an_end_is_passed_on_in_pieces(tmp_path: Path) -> None:
     tail = LogTail([followed(log, "", console(shown))])
     tail.start()
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert shown.read_bytes().replace(b"\n", b"") == b"x" * 1_000_000
 
 
@@ -78,7 +78,7 @@ def test_bytes_that_are_no_text_are_copied_as_they_are(tmp_path: Path) -> None:
     tail = LogTail([followed(log, "p ", console(shown))])
     tail.start()
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert shown.read_bytes() == b"p \xff\x00\xfe\n"
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_never_comes_and_a_console_that_is_gone_disturb_nobody(tmp_p
     )
     tail.start()
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert shown.read_bytes() == b"hello\n"
     os.close(writer)
 
@@ -113,18 +113,17 @@ def test_a_console_that_takes_nothing_does_not_hold_the_agent(tmp_path: Path) ->
     assert not tail.finish(0.1, 1)
 
     os.close(reader)
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     os.close(writer)
 
 
 def test_finishing_without_a_start_is_harmless(tmp_path: Path) -> None:
-    assert LogTail([]).finish(1, 1)
-    assert LogTail([followed(tmp_path / "x", "", 1)]).finish(1, 1)
+    assert LogTail([]).finish(60, 60)
+    assert LogTail([followed(tmp_path / "x", "", 1)]).finish(60, 60)
 
 
-def test_a_console_that_is_only_slow_is_waited_for(tmp_path: Path) -> None:
-    log = tmp_path / "0.out"
-    log.write_bytes(b"".join(b"line %d\n" % number for number in range(40_000)))
+def shown_slowly(log: Path, stalled_s: float) -> tuple[bool, bytes]:
+    """Whether a console was waited for that takes a little every 30 ms, and all that it took."""
     reader, writer = os.pipe()
     got: list[bytes] = []
 
@@ -132,18 +131,28 @@ def test_a_console_that_is_only_slow_is_waited_for(tmp_path: Path) -> None:
         pause = threading.Event()
         while piece := os.read(reader, 16 * 1024):
             got.append(piece)
-            pause.wait(0.02)
+            pause.wait(0.03)
 
     slow = threading.Thread(target=read_slowly)
     slow.start()
     tail = LogTail([followed(log, "", writer)])
     tail.start()
-
-    # All of it takes half a second, which is longer than any silence may be.
-    assert tail.finish(0.25, 60)
+    was_waited_for = tail.finish(stalled_s, 60)
+    assert tail.finish(60, 60)
     os.close(writer)
     slow.join()
-    assert b"".join(got) == log.read_bytes()
+    os.close(reader)
+    return was_waited_for, b"".join(got)
+
+
+def test_a_console_that_is_only_slow_is_waited_for(tmp_path: Path) -> None:
+    log = tmp_path / "0.out"
+    log.write_bytes(b"".join(b"line %d\n" % number for number in range(40_000)))
+
+    # Two thirds of a second at least, which is longer than any silence may be. Where the machine itself was
+    # silent for so long, the console is shown it all again.
+    tries = (shown_slowly(log, 0.4) for _ in range(5))
+    assert next((got for was_waited_for, got in tries if was_waited_for), b"") == log.read_bytes()
 
 
 def test_what_a_file_had_before_is_not_shown_again(tmp_path: Path) -> None:
@@ -154,7 +163,7 @@ def test_what_a_file_had_before_is_not_shown_again(tmp_path: Path) -> None:
         file.write(b"of this one\n")
     tail.start()
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert shown.read_text() == "> of this one\n"
 
 
@@ -172,7 +181,7 @@ def test_lines_with_one_of_the_filters_go_to_the_aggregate_log_as_well(tmp_path:
     )
     tail.start()
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert len(shown.read_text().splitlines()) == 9
     assert sorted(aggregate.read_text().splitlines()) == [
         "[0] loss 0",
@@ -190,6 +199,6 @@ def test_a_console_that_is_gone_does_not_end_the_aggregate_log(tmp_path: Path) -
     tail = LogTail([Followed(log, (Copy(writer, ""), Copy(console(aggregate), "", ("loss",))))])
     tail.start()
 
-    assert tail.finish(5, 5)
+    assert tail.finish(60, 60)
     assert aggregate.read_text() == "loss\n"
     os.close(writer)

@@ -87,12 +87,12 @@ def test_the_stop_step_is_never_negative(page: Page) -> None:
 
 def test_counting_after_a_notice_waits_until_every_store_is_visible(page: Page) -> None:
     WorkerPage.attach(page.env_value(), 0)
+    before_s = time.monotonic()
     page.raise_notice("preempted", deadline_monotonic_s=10.0)
-    raised_at_s = time.monotonic()
 
     page.highest_step()
 
-    assert time.monotonic() - raised_at_s >= SETTLE_S * 0.9
+    assert time.monotonic() - before_s >= SETTLE_S * 0.9
 
 
 def test_a_closed_descriptor_is_replaced_by_the_path(page: Page) -> None:
@@ -129,14 +129,15 @@ def test_a_slot_outside_the_page_is_refused(page: Page) -> None:
 
 
 def test_a_closed_page_leaves_no_descriptor() -> None:
-    before = sorted(Path("/proc/self/fd").iterdir())
+    before = set(Path("/proc/self/fd").iterdir())
 
     for _ in range(20):
         page = Page.create(2)
         page.close()
         page.close()
 
-    assert sorted(Path("/proc/self/fd").iterdir()) == before
+    # What earlier tests have left open may be collected meanwhile.
+    assert set(Path("/proc/self/fd").iterdir()) <= before
 
 
 def test_a_rank_keeps_its_page_when_the_agent_has_closed_it() -> None:
