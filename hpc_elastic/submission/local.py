@@ -213,6 +213,8 @@ class Supervisor:
             backend.close()
 
     def _say(self, state: str, why: str) -> None:
+        if not self._files.folder.is_dir():
+            return  # the run was removed, and a word would make its directory again
         myself = tree.look_at(os.getpid())
         SupervisorState(
             host=socket.gethostname(),

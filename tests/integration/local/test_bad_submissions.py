@@ -41,7 +41,7 @@ def refused(folder: Path, *words: str) -> str:
         env={"PATH": "/nowhere", "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=180,
         check=False,
     )
     assert ended.returncode == 64, ended.stderr

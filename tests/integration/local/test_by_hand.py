@@ -15,6 +15,7 @@ import pytest
 
 from tests.waiting import wait_until
 
+PATIENCE_S: Final = 180.0
 _SCRIPT: Final = """
 import time
 from hpc_elastic import worker
@@ -47,7 +48,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 def finish(folder: Path, *words: str) -> str:
     ended = start(folder, *words)
-    assert ended.wait(60) == 0, (folder / "err").read_text()
+    assert ended.wait(PATIENCE_S) == 0, (folder / "err").read_text()
     return (folder / "out").read_text()
 
 
@@ -56,9 +57,9 @@ def stopped(tmp_path: Path) -> Path:
     """A folder in which a run has saved and left after SIGTERM."""
     (tmp_path / "train.py").write_text(_SCRIPT)
     agent = start(tmp_path, "run", "--standalone", "train.py")
-    wait_until(lambda: "step 2" in (tmp_path / "out").read_text(), 60, "a few steps")
+    wait_until(lambda: "step 2" in (tmp_path / "out").read_text(), PATIENCE_S, "a few steps")
     agent.send_signal(signal.SIGTERM)
-    assert agent.wait(60) == 80
+    assert agent.wait(PATIENCE_S) == 80
     return tmp_path
 
 
@@ -78,11 +79,13 @@ def test_who_follows_the_output_is_told_why_no_more_comes(stopped: Path) -> None
     (run_dir,) = (stopped / "hpc_elastic_runs").iterdir()
     reader = start(stopped, "logs", str(run_dir), "-f")
     try:
-        wait_until(lambda: "waiting for more" in (stopped / "err").read_text(), 60, "a word about the wait")
+        wait_until(
+            lambda: "waiting for more" in (stopped / "err").read_text(), PATIENCE_S, "a word about the wait"
+        )
     finally:
         reader.send_signal(signal.SIGINT)
 
-    assert reader.wait(60) == 130
+    assert reader.wait(PATIENCE_S) == 130
     assert (stopped / "err").read_text().count("waiting for more") == 1
     assert "to go on, start it again with this run directory" in (stopped / "err").read_text()
     assert "step 2" in (stopped / "out").read_text()

@@ -18,9 +18,7 @@ from tests.integration.local.processes_of import processes_of
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
-END_S = 90.0
-
-pytestmark = pytest.mark.timeout(180)
+END_S = 180.0
 
 
 @pytest.fixture
@@ -87,4 +85,4 @@ def test_a_function_runs_in_a_directory_of_any_name(folder: Path) -> None:
 
     assert job.result(END_S) == {"rank": 0, "world": 1}
     assert hostile.marks(folder.parent) == []
-    wait_until(lambda: not processes_of(run_dir), 60, f"no process of {run_dir} is left")
+    wait_until(lambda: not processes_of(run_dir), END_S, f"no process of {run_dir} is left")
