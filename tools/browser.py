@@ -12,6 +12,7 @@ _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 # Nothing but the page itself is to be loaded, and no other Chromium of this user to be talked to.
 _QUIET: Final = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
+    "--disable-dev-shm-usage",  # which is small in a container
     *(
         "--disable-background-networking",
         "--disable-component-update",
@@ -19,7 +20,7 @@ _QUIET: Final = (
         "--no-default-browser-check",
     ),
 )
-_TIMEOUT_S: Final = 120.0
+_TIMEOUT_S: Final = 300.0
 
 
 def program() -> str | None:
@@ -42,11 +43,17 @@ def _run(page: Path, *options: str) -> str:
     if found is None:
         raise FileNotFoundError("no browser: apt-get install chromium")
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
-        done = subprocess.run(
-            [found, *_QUIET, f"--user-data-dir={profile}", *options, page.absolute().as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=True,
-        )
-    return done.stdout
+        shown, said = Path(profile) / "shown", Path(profile) / "said"
+        # Into files: a process that Chromium leaves behind would hold a pipe open.
+        with shown.open("wb") as out, said.open("wb") as err:
+            done = subprocess.run(
+                [found, *_QUIET, f"--user-data-dir={profile}", *options, page.absolute().as_uri()],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        if done.returncode != 0:
+            raise RuntimeError(f"{found} ended with {done.returncode}: {said.read_text(errors='replace')}")
+        return shown.read_text()

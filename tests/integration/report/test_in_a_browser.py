@@ -15,7 +15,7 @@ from hpc_elastic.status.history import History
 from tests.unit.status.test_report import HOSTILE, failed_run
 from tools import browser
 
-pytestmark = [pytest.mark.needs_chromium, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.needs_chromium
 COLOURS = {"useful": (0x1B, 0x7F, 0x5C), "restarting": (0x7A, 0x6B, 0xB8)}
 
 
