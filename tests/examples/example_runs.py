@@ -15,7 +15,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 NUMPY: Final = ROOT / "examples" / "digits_numpy.py"
 DDP: Final = ROOT / "examples" / "torch_ddp" / "digits_ddp.py"
-TIMEOUT_S: Final = 120.0
+TIMEOUT_S: Final = 300.0
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -17,14 +17,17 @@ from tests.examples.example_runs import ROOT
 from tests.integration.slurm.bench import a_sandbox
 from tests.waiting import wait_until
 
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 240.0
 STEPS: Final = 80
+# The job that the page preempts, the only one with arguments, is not over before that.
 TRAIN_ONE_STEP: Final = """
-import time
+import sys, time
 
 def train_one_step(step):
     print("step", step, flush=True)
     time.sleep(0.05)
+    while step == 10 and sys.argv[1:] and ctx.attempt == 1 and ctx.notice() is None:
+        time.sleep(0.02)
 """
 PARTS: Final = ("pyproject.toml", "README.md", "LICENSE", "hpc_elastic", "sbatch")
 

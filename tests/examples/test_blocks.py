@@ -68,7 +68,7 @@ print("started", flush=True)
 while True:
     time.sleep(0.05)
 """
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 300.0
 
 
 def named(block: Block, among: dict[tuple[str, str], str]) -> list[str]:

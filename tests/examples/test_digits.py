@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from hpc_elastic.exit_codes import ExitCode
-from tests.examples.example_runs import DDP, NUMPY, RankLogs, accuracy_in, agent_command, run, started
+from tests.examples.example_runs import (
+    DDP,
+    NUMPY,
+    TIMEOUT_S,
+    RankLogs,
+    accuracy_in,
+    agent_command,
+    run,
+    started,
+)
 from tests.waiting import wait_until
 
 EXAMPLES = [
@@ -43,19 +52,20 @@ def test_an_interrupted_example_goes_on_at_the_very_step_and_ends_with_the_same_
     example: Path, tmp_path: Path
 ) -> None:
     quick: list[str | Path] = ["--standalone", "--nproc-per-node", "2", example, "--steps", "200"]
-    start: list[str | Path] = [*quick, "--step-seconds", "0.01", "--print-every", "1"]
+    start: list[str | Path] = [*quick, "--print-every", "1", "--step-seconds"]
     undisturbed = run(agent_command(tmp_path / "undisturbed", *quick), tmp_path)
     assert undisturbed.returncode == 0, undisturbed.stdout
     logs = RankLogs(tmp_path / "interrupted")
 
-    with started(agent_command(logs.run_dir, *start), tmp_path / "first.out") as agent:
-        wait_until(lambda: len(logs.steps(0)) > 60, timeout_s=60, what="60 steps of rank 0")
+    # So slow that nobody who comes late finds it done.
+    with started(agent_command(logs.run_dir, *start, "0.3"), tmp_path / "first.out") as agent:
+        wait_until(lambda: len(logs.steps(0)) > 10, timeout_s=TIMEOUT_S, what="10 steps of rank 0")
         agent.send_signal(signal.SIGUSR2)
-        assert agent.wait(60) == ExitCode.SAVED, (tmp_path / "first.out").read_text()
-    again = run(agent_command(logs.run_dir, *start), tmp_path)
+        assert agent.wait(TIMEOUT_S) == ExitCode.SAVED, (tmp_path / "first.out").read_text()
+    again = run(agent_command(logs.run_dir, *start, "0"), tmp_path)
 
     assert again.returncode == 0, again.stdout
-    assert 60 < logs.starts(0)[-1] < 200, "the second start resumed in the middle"
+    assert 10 < logs.starts(0)[-1] < 200, "the second start resumed in the middle"
     for rank in (0, 1):
         assert logs.steps(rank) == list(range(200)), f"rank {rank}: a gap or a repeat"
     reached = accuracy_in(logs.text(0))

@@ -22,12 +22,14 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 60
+PATIENCE_S = 240.0
 TRAIN_ONE_STEP = """
 import time
 
 def train_one_step(step):
     print("step", step, flush=True)
-    time.sleep(0.05)
+    while step == 10 and ctx.attempt == 1 and ctx.notice() is None:
+        time.sleep(0.02)  # it is not over before somebody interrupts it
 
 def write_state(folder):
     (folder / "state").touch()
@@ -76,10 +78,10 @@ def test_the_script_of_a_page_goes_on_after_a_notice_where_it_stopped(
     script: Path, start: Callable[[], subprocess.Popen[bytes]]
 ) -> None:
     first = start()
-    wait_until(lambda: 5 in steps_of(script, 0), timeout_s=60, what="step 5")
+    wait_until(lambda: 5 in steps_of(script, 0), timeout_s=PATIENCE_S, what="step 5")
     first.send_signal(signal.SIGUSR2)
-    first_status = first.wait(timeout=60)
-    second_status = start().wait(timeout=60)
+    first_status = first.wait(timeout=PATIENCE_S)
+    second_status = start().wait(timeout=PATIENCE_S)
 
     assert (first_status, second_status) == (ExitCode.SAVED, ExitCode.DONE)
     assert steps_of(script, 0) == steps_of(script, 1) == list(range(STEPS))
@@ -125,7 +127,7 @@ def _rehearse(lines: list[str], sandbox: Sandbox) -> list[str]:
             env={**os.environ, **around},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert ended.returncode == 0, f"{line}\n{ended.stderr}"
@@ -138,7 +140,9 @@ def _wait_for_the_moment(line: str, sandbox: Sandbox) -> None:
     if "sandbox preempt" in line:
         logs = sandbox.user.home / "hpc_elastic_runs" / f"{sandbox.cluster}-1" / "logs"
         wait_until(
-            lambda: any("step 25 " in path.read_text() for path in logs.glob("*/*/0.out")), 60, "step 25"
+            lambda: any("step 25 " in path.read_text() for path in logs.glob("*/*/0.out")),
+            PATIENCE_S,
+            "step 25",
         )
     if "hpc-elastic status" in line:
-        assert sandbox.wait_for_state(1, "COMPLETED", timeout_s=120)["Restarts"] == "1"
+        assert sandbox.wait_for_state(1, "COMPLETED", timeout_s=PATIENCE_S)["Restarts"] == "1"
