@@ -18,7 +18,6 @@ HIGH_PARTITION: Final = "high"
 # Slurm waits the credential lifetime (2 minutes) before it starts a requeued job again; with 6 s it
 # is 7 s, and shorter values are ignored (measured, 22.05.8).
 CREDENTIAL_LIFETIME_S: Final = 6
-SLURMD_TIMEOUT_S: Final = 10
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def _scheduling_lines(site: Site) -> tuple[str, ...]:
             else ()
         ),
         "ReturnToService=2",
-        f"SlurmdTimeout={SLURMD_TIMEOUT_S}",
+        f"SlurmdTimeout={site.options.slurmd_timeout_s}",
         f"KillWait={site.options.kill_wait_s}",
         # A step that cannot report its end to a stopped controller counts as unkillable, and its node is
         # drained: by default after a minute.

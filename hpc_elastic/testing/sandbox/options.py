@@ -28,6 +28,8 @@ class SandboxOptions:
     accounting: bool = False
     proctrack: ProcessTracking = "linuxproc"
     """How Slurm finds the processes of a step: by their parents, or by their process group alone."""
+    slurmd_timeout_s: int = 10
+    """SlurmdTimeout: how long a node may be silent before Slurm takes it for dead."""
     requeue_exit: str = ""
     """Exit statuses with which this site starts a job again by itself, as in RequeueExit: `7,10-12`."""
     user: str | None = None

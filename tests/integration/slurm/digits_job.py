@@ -10,7 +10,10 @@ from tests.integration.slurm.bench import ENDED, ROOT, Bench
 from tests.waiting import wait_until
 
 DIGITS = str(ROOT / "examples" / "digits_numpy.py")
+UNHURRIED = str(Path(__file__).with_name("unhurried_digits.py"))
 STEPS = 120
+# At the pace of those that are not hurried: far more than a test needs before it hurries them.
+MANY_STEPS = 600
 
 _STEP = re.compile(r"^step (\d+) loss", re.MULTILINE)
 
@@ -18,6 +21,17 @@ _STEP = re.compile(r"^step (\d+) loss", re.MULTILINE)
 def digits(*run_options: str, steps: int = STEPS, step_seconds: float = 0.05) -> tuple[str, ...]:
     paced = ("--steps", str(steps), "--step-seconds", str(step_seconds))
     return (*run_options, DIGITS, *paced, "--print-every", "1")
+
+
+def unhurried_digits(*run_options: str) -> tuple[str, ...]:
+    """They train for a minute, or until `hurry`."""
+    paced = ("--steps", str(MANY_STEPS), "--step-seconds", "0.1")
+    return (*run_options, UNHURRIED, *paced, "--print-every", "1")
+
+
+def hurry(bench: Bench, job: str) -> None:
+    """Let the steps that are left take no time."""
+    (bench.run_dir(job) / "hurry").touch()
 
 
 def logs(bench: Bench, job: str, rank: int) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Final
 from hpc_elastic.testing.sandbox.options import SandboxOptions
 from tests.integration.slurm.bench import a_sandbox
 from tests.integration.slurm.matrix import Observed, SignalTo, Submission
-from tests.integration.slurm.matrix_run import Field
+from tests.integration.slurm.matrix_run import Field, patient
 from tests.waiting import wait_until
 
 _STILL_S: Final = 1.5
@@ -46,7 +46,12 @@ def _requeue(field: Field, job: str) -> None:
 
 def _cancel_in_the_grace_time(field: Field, job: str) -> None:
     field.sandbox.preempt(job, seconds=1)
-    wait_until(lambda: field.sandbox.job(job)["PreemptTime"] != "None", 30.0, f"job {job} is preempted")
+    # Not for ever on record: only until the job has left and is in the queue again.
+    wait_until(
+        lambda: field.sandbox.job(job)["PreemptTime"] != "None" or field.sandbox.job(job)["Restarts"] != "0",
+        120.0,
+        f"job {job} is preempted",
+    )
     _scancel()(field, job)
 
 
@@ -60,14 +65,14 @@ def _suspend(field: Field, job: str) -> None:
             seen[0] = (field.written(job), time.monotonic())
         return time.monotonic() - seen[0][1] > _STILL_S
 
-    wait_until(stands_still, 30.0, f"job {job} is suspended")
+    wait_until(stands_still, 120.0, f"job {job} is suspended")
     _scontrol(field, "resume", job)
-    wait_until(lambda: field.written(job) > seen[0][0], 30.0, f"job {job} goes on")
+    wait_until(lambda: field.written(job) > seen[0][0], 120.0, f"job {job} goes on")
     field.finish(job)
 
 
 def _scontrol(field: Field, *words: str) -> None:
-    subprocess.run(["scontrol", *words], env=field.sandbox.environment(), check=True, timeout=30)
+    subprocess.run(["scontrol", *words], env=field.sandbox.environment(), check=True, timeout=120)
 
 
 EVENTS: Final[Mapping[str, Event]] = {
@@ -88,9 +93,12 @@ EVENTS: Final[Mapping[str, Event]] = {
 }
 
 
-def run_events(names: tuple[str, ...]) -> dict[str, Observed]:
-    """Do each of the named things to a job of its own, on one sandbox with a grace time of 20 s."""
-    with a_sandbox(SandboxOptions(nodes=4, cpus_per_node=6)) as sandbox:
+def run_events(names: tuple[str, ...], patience: int = 1) -> dict[str, Observed]:
+    """Do each of the named things to a job of its own, on one sandbox.
+
+    Its grace time is 20 s; that and KillWait are `patience` times as long.
+    """
+    with a_sandbox(patient(SandboxOptions(nodes=4, cpus_per_node=6), patience)) as sandbox:
         field = Field.on(sandbox)
         chosen = {name: EVENTS[name] for name in names}
         jobs = {

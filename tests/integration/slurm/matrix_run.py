@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpc_elastic.status import snapshot
@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 JOB = Path(__file__).with_name("matrix_job.py")
 # So many steps every rank takes before anything is done to its job.
 _STEPS = 8
-_LONG_S = 240.0
+_LONG_S = 480.0
 _CONTINUED = re.compile(r"continuation job (\d+)")
 
 
@@ -105,10 +105,16 @@ class Field:
 
 
 def run_site(
-    site: Site, submissions: Sequence[Submission], say: Callable[[str], object] = sys.stderr.write
+    site: Site,
+    submissions: Sequence[Submission],
+    say: Callable[[str], object] = sys.stderr.write,
+    patience: int = 1,
 ) -> dict[Submission, Observed]:
-    """Preempt one job for each of `submissions`, all at the same moment, on a sandbox of their own."""
-    with a_sandbox(site.options) as sandbox:
+    """Preempt one job for each of `submissions`, all at the same moment, on a sandbox of their own.
+
+    Slurm gives them `patience` times as long as the site says.
+    """
+    with a_sandbox(patient(site.options, patience)) as sandbox:
         field = Field.on(sandbox)
         jobs = {submission: field.submit(submission) for submission in submissions}
         field.wait_until_training(list(jobs.values()))
@@ -118,6 +124,11 @@ def run_site(
             seen[submission] = field.wait_until_over(job)
             say(f"{site} {submission}: {seen[submission]}\n")
         return seen
+
+
+def patient(options: SandboxOptions, patience: int) -> SandboxOptions:
+    """The same site, where everything that Slurm kills after a while has so many times as long."""
+    return replace(options, grace_s=patience * options.grace_s, kill_wait_s=patience * options.kill_wait_s)
 
 
 def preempt_again_and_again(times: int) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -12,12 +14,15 @@ from pathlib import Path
 from hpc_elastic.status.snapshot import RoundSnapshot, RunSnapshot
 from hpc_elastic.testing.sandbox.sandbox import Sandbox
 from tests.integration.slurm.bench import ENDED, ROOT, Bench
+from tests.integration.slurm.takers import nodes_taken
 from tests.waiting import wait_until
 
 TRAINING = str(ROOT / "tests" / "integration" / "slurm" / "pool_training.py")
 # Who has said nothing for three heartbeats is lost, and the last call is for nodes that start late: both are
 # long, for a machine on which a process may stand still for some seconds.
 CONF = "heartbeat=1.5,last_call_timeout=20,join_window=0.2"
+# The first round is of all elements, however late one of them starts.
+PATIENT = ("--rdzv-conf", CONF.replace("last_call_timeout=20", "last_call_timeout=120"))
 _PATIENCE_S = 180.0
 
 
@@ -126,11 +131,11 @@ class Pool:
         Not hurried by `StartTime=now`: the end of the start before may still be on its way to Slurm, and
         would count for the new one, which has the same job id.
         """
-        self.sandbox.wait_for_state(f"{self.array}_{index}", "RUNNING")
+        self.sandbox.wait_for_state(f"{self.array}_{index}", "RUNNING", timeout_s=_PATIENCE_S)
 
     def starts(self) -> list[int]:
         """How often Slurm has started each element again."""
-        return [int(self.element(index)["Restarts"]) for index in range(self.size)]
+        return [self.restarts(index) for index in range(self.size)]
 
     def lose(self, *elements: int) -> None:
         """Preempt elements at the same moment; returns when Slurm has taken all of them back."""
@@ -138,7 +143,27 @@ class Pool:
         for index in elements:
             self.sandbox.preempt(f"{self.array}_{index}", seconds=2)
         for index in elements:
-            self.bench.wait_for_restart(f"{self.array}_{index}", before[index] + 1)
+            self.wait_for_restart(index, before[index] + 1)
+
+    @contextmanager
+    def without(self, element: int) -> Iterator[None]:
+        """An element is preempted, and cannot come back to its node before the end of the block."""
+        before = self.restarts(element)
+        with nodes_taken(self.sandbox, f"{self.array}_{element}"):
+            self.wait_for_restart(element, before + 1)
+            yield
+
+    def hold(self, index: int) -> None:
+        """An element that waits goes on waiting, whatever becomes free."""
+        self.sandbox.run(["scontrol", "hold", f"{self.array}_{index}"], check=True)
+
+    def restarts(self, index: int) -> int:
+        """How often Slurm has taken an element back."""
+        return int(self.element(index)["Restarts"])
+
+    def wait_for_restart(self, index: int, number: int = 1) -> None:
+        """Until Slurm has taken an element back so often."""
+        self.bench.wait_for_restart(f"{self.array}_{index}", number)
 
     def join(self, *options: str) -> str:
         """Submit a job that joins the run; its number."""
@@ -158,7 +183,7 @@ class Pool:
         """Let the training come to its end, and wait until every element has ended."""
         self.let_end()
         for index in range(self.size):
-            self.sandbox.wait_for_state(f"{self.array}_{index}", ENDED)
+            self.sandbox.wait_for_state(f"{self.array}_{index}", ENDED, timeout_s=_PATIENCE_S)
 
     def steps(self) -> list[tuple[int, int]]:
         """The first and the last step of each round that was stopped; all its ranks took the same.

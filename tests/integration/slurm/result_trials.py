@@ -21,11 +21,12 @@ from hpc_elastic.submission.states import JobState
 from hpc_elastic.testing.sandbox.options import SandboxOptions
 from hpc_elastic.testing.sandbox.sandbox import Sandbox
 from tests.integration.slurm.bench import ROOT, a_sandbox
+from tests.integration.slurm.takers import nodes_taken
 from tests.waiting import wait_until
 
 PROGRAM: Final = Path(__file__).with_name("submitter.py")
-END_S: Final = 180.0
-_PATIENCE_S: Final = 180.0
+END_S: Final = 300.0
+_PATIENCE_S: Final = 300.0
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Watched:
 
     def submit(self, **options: Any) -> None:
         """A function that goes on until `let_end`."""
-        client = self._client("submit", json.dumps(options), "train", "1", "1")
+        client = self._client("submit", json.dumps(options), "train", "1", "99")
         self.job_id = json.loads(client.communicate()[0])
         self.attach()
 
@@ -128,15 +129,16 @@ def controller_away(sandbox: Sandbox) -> Iterator[None]:
 def troubled_runs(away_s: float) -> Iterator[dict[str, Watched]]:
     """Three runs at once: one is preempted twice, between them without a controller for `away_s` seconds and
     with its client killed; one comes to its time limit; one loses a node. Without accounting."""
-    with a_sandbox(SandboxOptions(grace_s=20)) as sandbox:
+    # A controller that was away must not take nodes for dead that it could not hear.
+    with a_sandbox(SandboxOptions(grace_s=20, slurmd_timeout_s=120)) as sandbox:
         folder = sandbox.user_directory()
         found = {name: Watched(sandbox, folder / name) for name in ("bereft", "taken", "limited")}
         try:
             # Each has its nodes for itself: the trouble of one is not to be another's.
             found["bereft"].submit(nodes="1:2", slurm={"time": 20, "exclusive": True})
             found["taken"].submit(nodes=1, slurm={"time": 20, "exclusive": True})
-            # Slurm looks at limits twice a minute: its notice comes 15 s to 45 s after the start.
-            found["limited"].submit(nodes=1, slurm={"time": 1, "signal_delay_s": 45, "exclusive": True})
+            # Slurm looks at limits twice a minute, ahead: its notice may come from 25 s after the start on.
+            found["limited"].submit(nodes=1, slurm={"time": 1, "signal_delay_s": 5, "exclusive": True})
             _trouble(sandbox, away_s, **found)
             yield found
         finally:
@@ -159,8 +161,9 @@ def _trouble(sandbox: Sandbox, away_s: float, *, taken: Watched, limited: Watche
     began_s = time.monotonic()
     with controller_away(sandbox):
         wait_until(lambda: time.monotonic() > began_s + away_s, away_s + 30, "it was away for long enough")
-    wait_until(lambda: sandbox.run(["scontrol", "ping"]).returncode == 0, 60, "the controller answers")
-    sandbox.preempt(taken.job_id, seconds=2)
+    wait_until(lambda: sandbox.run(["scontrol", "ping"]).returncode == 0, 120, "the controller answers")
+    with nodes_taken(sandbox, taken.job_id):  # until then: nobody asks Slurm more often than twice a minute
+        taken.wait_until(lambda: "REQUEUED" in taken.states()[-1], "its client sees that it waits")
     taken.wait_for_work(3)
     taken.let_end()
     bereft.wait_until(lambda: _goes_on_without(lost, bereft), f"it goes on without {lost}")

@@ -19,7 +19,7 @@ WARNING: Final = re.compile(r"saving took (\d+) s before.*GraceTime=\d+ s.*save 
 _SAVED: Final = re.compile(r"^saved (\d+)$", re.MULTILINE)
 _STEP: Final = re.compile(r"^step (\d+)$", re.MULTILINE)
 # Beside the save itself: to start, to come to step 15, to be requeued.
-_PATIENCE_S: Final = 120.0
+_PATIENCE_S: Final = 240.0
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,9 @@ class Slow:
             where = (f"--nodelist={node}", *options)
             return Lives.submit(bench, speed, *where, words=(kind,), LAST=last)
 
-        limit = f"--time={limit_minutes}"
-        found = cls(submit("agreed", "n1", 3), submit("plain", "n2", 2), submit("agreed", "n3", 2, limit))
+        # Slurm's own notice comes up to half a minute before its time, and not before the job trains.
+        limit = (f"--time={limit_minutes}", "--signal=USR2@5")
+        found = cls(submit("agreed", "n1", 3), submit("plain", "n2", 2), submit("agreed", "n3", 2, *limit))
         # The first stop has the time it needs, and teaches how much that is.
         found.agreed.wait_for(1, TRAINED)
         bench.sandbox.run(["scancel", "--signal=USR2", found.agreed.job], check=True)

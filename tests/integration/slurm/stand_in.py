@@ -1,7 +1,8 @@
 """Stands in for the package where only the batch script is on trial: `python -m hpc_elastic`.
 
-`run` takes LOAD_S to listen, says where and how it was started, notes signals, and leaves NAP_S later
-or a while after a signal; `requeue` says how it was called, and with ALL_GONE=yes its watch says so at once.
+`run` takes LOAD_S to listen, or until a signal is pending, says where and how it was started, notes signals,
+and leaves NAP_S later or a while after a signal; `requeue` says how it was called, and with ALL_GONE=yes its
+watch says so at once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def agent(words: list[str]) -> int:
         say(f"agent {node} heard {signal.Signals(signum).name}")
 
     say(f"agent {node} loads")
-    signal.sigtimedwait([], float(os.environ.get("LOAD_S", "0")))
+    load_until_s = time.monotonic() + float(os.environ.get("LOAD_S", "0"))
+    while time.monotonic() < load_until_s and not signal.sigpending():
+        signal.sigtimedwait([], 0.05)
     for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(signum, note)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2))

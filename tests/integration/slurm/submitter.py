@@ -15,10 +15,10 @@ from typing import Any
 import hpc_elastic
 
 
-def train(steps: int, is_held: int = 0) -> dict[str, Any]:
+def train(steps: int, held_lives: int = 0) -> dict[str, Any]:
     """Count, and save when told to stop: the steps of this rank over all its lives.
 
-    Where it `is_held`, it goes on counting until there is a file `may_end` in the run's directory.
+    In so many of them it goes on counting until there is a file `may_end` in the run's directory.
     """
     from hpc_elastic import worker
 
@@ -26,7 +26,8 @@ def train(steps: int, is_held: int = 0) -> dict[str, Any]:
     saved = Path(ctx.checkpoint_dir) / f"{ctx.rank}.json"
     took = json.loads(saved.read_text()) if saved.exists() else []
     for step in itertools.count(len(took)):
-        if step >= steps and (not is_held or (ctx.run_dir / "may_end").exists()):
+        is_held = ctx.attempt <= held_lives and not (ctx.run_dir / "may_end").exists()
+        if step >= steps and not is_held:
             break
         threading.Event().wait(0.05)
         took.append(step)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpc_elastic.slurm.nodelist import BadNodeList, expand
 
-pytestmark = pytest.mark.needs_slurm
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(600)]
 
 # Reads the configuration, but asks no controller.
 CONFIGURATION = "ClusterName=twin\nSlurmctldHost=localhost\nNodeName=n1 NodeHostname=localhost\n"
@@ -42,7 +42,7 @@ def test_both_expand_to_the_same_names_or_both_refuse(configuration: Path, text:
         env={**os.environ, "SLURM_CONF": str(configuration)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     theirs = shown.stdout.split() or None  # a refusal ends with status 0 as well

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import astuple
+from functools import partial
+from typing import Final
 
 import pytest
 
@@ -22,7 +24,10 @@ from tests.integration.slurm.matrix import (
 from tests.integration.slurm.matrix_events import run_events
 from tests.integration.slurm.matrix_run import run_site
 
-pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(1500)]
+
+# What has to be done before Slurm kills is not to depend on what else the machine does.
+PATIENCE: Final = 6
 
 EVENTS = {
     "`scancel`": ("cancelled", "no", "CANCELLED"),
@@ -43,7 +48,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture(scope="module")
 def events(pool: ThreadPoolExecutor) -> Future[dict[str, Observed]]:
-    return pool.submit(run_events, tuple(EVENTS))
+    return pool.submit(run_events, tuple(EVENTS), PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,8 @@ def sites(
     pool: ThreadPoolExecutor, events: Future[dict[str, Observed]]
 ) -> dict[Site, Future[dict[Submission, Observed]]]:
     """The events take longest, so they have begun before."""
-    return {site: pool.submit(run_site, site, submissions) for site, submissions in PAIRS.items()}
+    run = partial(run_site, patience=PATIENCE)
+    return {site: pool.submit(run, site, submissions) for site, submissions in PAIRS.items()}
 
 
 @pytest.mark.parametrize("site", PAIRS, ids=lambda site: "-".join(map(str, astuple(site))))

@@ -15,7 +15,7 @@ from hpc_elastic.rendezvous.record import Reason
 from hpc_elastic.status import snapshot
 from tests.integration.slurm.result_trials import Watched, troubled_runs
 
-pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(1500)]
 
 AWAY_S: Final = 8.0
 
@@ -37,7 +37,7 @@ def test_two_preemptions_an_absent_controller_and_a_killed_client(runs: dict[str
     assert "COMPLETED" not in first, "it was killed before the end"
     run.has_no_false_end()
     assert last[-1] == "COMPLETED"
-    assert "REQUEUED" in first + last
+    assert "REQUEUED" in last
 
 
 def test_a_time_limit(runs: dict[str, Watched]) -> None:

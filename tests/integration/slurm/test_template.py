@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from hpc_elastic.testing.sandbox.options import SandboxOptions
 from hpc_elastic.testing.sandbox.sandbox import Sandbox
 from tests.integration.slurm.bench import ENDED, TEMPLATE, Bench, a_sandbox
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.needs_slurm
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(600)]
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Sandbox]:
-    with a_sandbox() as sandbox:
+    """Whose KillWait does not end on a busy machine before the batch script has had its last word."""
+    with a_sandbox(SandboxOptions(kill_wait_s=120, slurmd_timeout_s=60)) as sandbox:
         yield sandbox
 
 
@@ -32,6 +34,7 @@ def bench(cluster: Sandbox) -> Bench:
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     shutil.copy(STAND_IN, package / "__main__.py")
+    wait_until(lambda: set(cluster.node_states().values()) == {"idle"}, 120.0, "every node is idle")
     return Bench(cluster, folder, package.parent)
 
 
@@ -39,7 +42,7 @@ WORDS = ("train.py", "a b")
 
 
 def wait_for_agents(bench: Bench, job: str, count: int) -> None:
-    wait_until(lambda: bench.output(job).count("CPUs") == count, 30.0, f"{count} agents start in job {job}")
+    wait_until(lambda: bench.output(job).count("CPUs") == count, 120.0, f"{count} agents start in job {job}")
 
 
 def agents(lines: list[str]) -> list[str]:
@@ -147,7 +150,7 @@ def test_a_signal_that_loses_the_save_is_refused_at_the_start(bench: Bench, aske
 
 
 def test_a_term_that_only_the_shell_got_is_a_notice_to_the_agents(bench: Bench) -> None:
-    job = bench.submit("-N", "2", words=WORDS, env={"NAP_S": "30"})
+    job = bench.submit("-N", "2", words=WORDS, env={"NAP_S": "600"})
     wait_for_agents(bench, job, 2)
 
     bench.sandbox.run(["scancel", "-b", "--signal=TERM", job], check=True)
@@ -158,7 +161,7 @@ def test_a_term_that_only_the_shell_got_is_a_notice_to_the_agents(bench: Bench) 
 
 @pytest.mark.parametrize("to_whom", ["-b", "-f"])
 def test_a_notice_that_reaches_the_shell_reaches_the_agents(bench: Bench, to_whom: str) -> None:
-    job = bench.submit("-N", "2", words=WORDS, env={"NAP_S": "30"})
+    job = bench.submit("-N", "2", words=WORDS, env={"NAP_S": "600"})
     wait_for_agents(bench, job, 2)
 
     bench.sandbox.run(["scancel", to_whom, "--signal=USR2", job], check=True)
@@ -173,8 +176,8 @@ def test_a_notice_that_reaches_the_shell_reaches_the_agents(bench: Bench, to_who
 def test_a_signal_to_an_agent_that_still_loads_neither_ends_it_nor_is_lost(
     bench: Bench, signal_name: str
 ) -> None:
-    job = bench.submit("-N", "2", words=WORDS, env={"LOAD_S": "2", "NAP_S": "30"})
-    wait_until(lambda: bench.output(job).count("loads") == 2, 30.0, "both agents load")
+    job = bench.submit("-N", "2", words=WORDS, env={"LOAD_S": "600", "NAP_S": "600"})
+    wait_until(lambda: bench.output(job).count("loads") == 2, 120.0, "both agents load")
 
     bench.sandbox.run(["scancel", f"--signal={signal_name}", job], check=True)
 
@@ -183,7 +186,7 @@ def test_a_signal_to_an_agent_that_still_loads_neither_ends_it_nor_is_lost(
 
 
 def test_after_a_cancel_the_shell_waits_until_its_agents_have_left(bench: Bench) -> None:
-    job = bench.submit("-N", "2", words=WORDS, env={"NAP_S": "30"})
+    job = bench.submit("-N", "2", words=WORDS, env={"NAP_S": "600"})
     wait_for_agents(bench, job, 2)
 
     bench.sandbox.run(["scancel", job], check=True)
@@ -236,7 +239,7 @@ def test_elements_of_an_array_are_told_apart_and_named_by_their_index(bench: Ben
 
     outputs = []
     for index in (0, 1):
-        bench.sandbox.wait_for_state(f"{job}_{index}", ENDED, timeout_s=60.0)
+        bench.sandbox.wait_for_state(f"{job}_{index}", ENDED, timeout_s=180.0)
         outputs.append(bench.output(f"{job}_{index}"))
 
     assert all(f"job {job}_{index} " in text for index, text in enumerate(outputs))
@@ -270,7 +273,7 @@ def test_without_slurm_the_same_script_trains_on_this_machine(tmp_path: Path) ->
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

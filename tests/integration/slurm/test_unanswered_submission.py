@@ -7,16 +7,18 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hpc_elastic.testing.sandbox.options import SandboxOptions
 from hpc_elastic.testing.sandbox.sandbox import Sandbox
-from tests.integration.slurm.bench import ENDED, ROOT
+from tests.integration.slurm.bench import ENDED, ROOT, a_sandbox
 from tests.integration.slurm.result_trials import controller_away
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(600)]
 
 
 class Client:
@@ -52,7 +54,7 @@ class Client:
 
     def is_told(self, text: str) -> None:
         try:
-            wait_until(lambda: text in self.said(), 60, f"{text!r} is said")
+            wait_until(lambda: text in self.said(), 180, f"{text!r} is said")
         except AssertionError as late:
             raise AssertionError(f"{late}; so far: {self.said()}") from None
 
@@ -61,8 +63,10 @@ class Client:
 
 
 @pytest.fixture
-def client(slurm_sandbox: Sandbox, user_dir: Path) -> Client:
-    return Client(slurm_sandbox, user_dir)
+def client() -> Iterator[Client]:
+    """On a Slurm of their own, whose controller takes no node for dead that it could not hear."""
+    with a_sandbox(SandboxOptions(nodes=1, slurmd_timeout_s=300)) as sandbox:
+        yield Client(sandbox, sandbox.user_directory())
 
 
 def test_a_job_is_sent_until_it_is_heard_and_not_again_when_that_is_in_doubt(client: Client) -> None:
@@ -73,7 +77,7 @@ def test_a_job_is_sent_until_it_is_heard_and_not_again_when_that_is_in_doubt(cli
         with controller_away(client.sandbox):
             client.reach(controller=True)
             client.is_told("Slurm did not say whether it took the job")
-        told = submitting.communicate(timeout=90)[0]
+        told = submitting.communicate(timeout=240)[0]
     finally:
         if submitting.poll() is None:
             os.kill(submitting.pid, signal.SIGKILL)
@@ -81,6 +85,6 @@ def test_a_job_is_sent_until_it_is_heard_and_not_again_when_that_is_in_doubt(cli
 
     assert submitting.returncode == 0, client.said()
     job = told.split()[1]
-    assert client.sandbox.wait_for_state(job, ENDED)["JobState"] == "COMPLETED"
+    assert client.sandbox.wait_for_state(job, ENDED, timeout_s=180.0)["JobState"] == "COMPLETED"
     shown = client.sandbox.run(["squeue", "-h", "-t", "all", "--format=%F %o"]).stdout
     assert len(re.findall(rf"^\d+ {client.folder}/", shown, re.MULTILINE)) == 1, shown

@@ -12,7 +12,7 @@ from hpc_elastic.testing.sandbox.options import SandboxOptions
 from tests.integration.agent.test_ways_to_end import SCRIPTS, rows
 from tests.integration.slurm.bench import ENDED, Bench, a_sandbox
 
-pytestmark = pytest.mark.needs_slurm
+pytestmark = [pytest.mark.needs_slurm, pytest.mark.timeout(900)]
 
 # One step for each way to end, in one job; each is a run of its own.
 STEPS: Final = """#!/bin/bash
@@ -47,9 +47,9 @@ def test_each_way_to_end_is_the_status_of_its_step(bench: Bench) -> None:
     batch.write_text(STEPS.format(folder=bench.folder, python=sys.executable))
 
     job = bench.sandbox.sbatch("-N", "1", batch, cwd=bench.folder, env=bench.variables)
-    bench.sandbox.wait_for_state(job, ENDED, timeout_s=60.0)
+    bench.sandbox.wait_for_state(job, ENDED, timeout_s=300.0)
 
-    lines = [line for line in bench.output(job).splitlines() if not line.startswith("srun: ")]
+    lines = [line for line in bench.output(job).splitlines() if line.startswith("ways/")]
     found = dict(line.split() for line in lines)
     wanted = {f"ways/{number}.py": slurms(way)[1] for number, way in enumerate(SCRIPTS)}
     assert {script: f"{status}:0" for script, status in found.items()} == wanted
@@ -65,7 +65,7 @@ def test_a_way_to_end_is_the_status_of_its_job(bench: Bench) -> None:
         way: bench.submit("-N", "1", words=("--max-restarts", "0", script)) for way, script in scripts.items()
     }
 
-    ends = {way: bench.end_of(job) for way, job in jobs.items()}
+    ends = {way: bench.end_of(job, timeout_s=180.0) for way, job in jobs.items()}
 
     assert {way: (state, code) for way, (state, code, _) in ends.items()} == {
         way: slurms(way) for way in JOBS

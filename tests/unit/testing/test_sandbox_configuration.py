@@ -55,6 +55,11 @@ def test_the_user_signal_is_on_only_when_asked_for() -> None:
     assert wanted not in lines(SandboxOptions())
 
 
+def test_a_silent_node_is_taken_for_dead_after_ten_seconds_or_as_many_as_are_asked_for() -> None:
+    assert "SlurmdTimeout=10" in lines(SandboxOptions())
+    assert "SlurmdTimeout=90" in lines(SandboxOptions(slurmd_timeout_s=90))
+
+
 def test_every_path_lies_in_the_directory_and_the_munge_socket_is_private() -> None:
     found = lines(SandboxOptions(accounting=True))
     paths = [word for line in found for word in line.replace(",", "=").split("=") if word.startswith("/")]
