@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from select import select
 from typing import Final
@@ -52,7 +53,7 @@ def watch(line: Sequence[str], job: JobEnvironment) -> int:
     watching = BatchWatch(
         ledger, meet, start, heartbeat_s=heartbeat_s, store_lost_s=options.conf["store_lost"]
     )
-    walltime = _walltime(location.run_dir, job)
+    walltime = _walltime(location.run_dir, job, watching)
     is_told = options.is_pool  # an element hands over to its next start by itself, in turn with the others
     while not watching.turn(now_s := SYSTEM_CLOCK.monotonic_s()):
         if not is_told and (left_s := walltime.left_to_stop(now_s)) is not None:
@@ -63,7 +64,7 @@ def watch(line: Sequence[str], job: JobEnvironment) -> int:
     return int(ExitCode.FAILED if _is_let_go(_SRUN_S) else ExitCode.DONE)
 
 
-def _walltime(run_dir: Path, job: JobEnvironment) -> Walltime:
+def _walltime(run_dir: Path, job: JobEnvironment, watching: BatchWatch) -> Walltime:
     """The time limit of the job, which the batch shell has asked for at its start."""
     controller = Controller(timeout_s=_ASK_S, pauses_s=())
 
@@ -73,7 +74,14 @@ def _walltime(run_dir: Path, job: JobEnvironment) -> Walltime:
     first = job_record.parse(os.environ.get(JOB_RECORD, ""), job.job_id)
     now_s = SYSTEM_CLOCK.monotonic_s()
     read_at_s = float("-inf") if first is None else now_s
-    return Walltime(look, history.longest_save_s(run_dir), first=first, read_at_s=read_at_s)
+    return Walltime(
+        look,
+        history.longest_save_s(run_dir),
+        first=first,
+        read_at_s=read_at_s,
+        front=watching.front,
+        start_s=partial(history.longest_start_s, run_dir),
+    )
 
 
 def _is_let_go(within_s: float) -> bool:

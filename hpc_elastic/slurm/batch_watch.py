@@ -19,6 +19,7 @@ from hpc_elastic.rendezvous.codec import decode_as, encode
 from hpc_elastic.rendezvous.record import Attempt, BatchBeat, Closed, Notice, Reason, Round, Scope
 from hpc_elastic.rendezvous.standing import JobStart
 from hpc_elastic.slurm.roll import Roll
+from hpc_elastic.slurm.walltime import Front
 
 # An agent that has never been seen may still be loading, while all the others have left.
 UNSEEN_S: Final = 60.0
@@ -82,6 +83,21 @@ class BatchWatch:
         except HpcElasticError:
             return False
         return True
+
+    def front(self) -> Front | None:
+        """The newest round of the attempt; None where there is none, it is closed, or cannot be read."""
+        if self._attempt is None or self._live is None:
+            return None
+        try:
+            names = self._live.names(keys.ROUNDS)
+            key = keys.round_key(max(keys.numbers(names), default=0))
+            raw = self._live.read(key)
+            found = decode_as(raw, (Round, Closed), key=key) if raw else None
+            if not isinstance(found, Round) or self._attempt not in found.attempts:
+                return None
+            return Front(found.number, self._live.read(keys.settled_key(found.number)) is not None)
+        except HpcElasticError:
+            return None
 
     def _turn(self, now_s: float) -> bool:
         if self._attempt is None:

@@ -8,7 +8,7 @@ the whole site.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from hpc_elastic.rendezvous.record import Reason
 from hpc_elastic.slurm.job_record import JobRecord
@@ -21,13 +21,18 @@ LEAD_S: Final = 60.0
 _PER_SAVE: Final = 1.5
 _BESIDE_THE_SAVE_S: Final = 30.0
 _MOST_OF_THE_LIMIT: Final = 0.5
+# How long workers may take to their first step before it is no concern of the time limit any more.
+LONGEST_START_S: Final = 600.0
 # A save that is made this much less often than it takes costs a tenth of the time.
 _SAVES_APART: Final = 10
 
 
-def lead_s(save_s: float, limit_s: float | None) -> float:
-    """How long before the limit the workers are told, where a save took `save_s` (0.0: not known)."""
-    wanted_s = max(LEAD_S, _PER_SAVE * save_s + _BESIDE_THE_SAVE_S)
+def lead_s(save_s: float, limit_s: float | None, start_s: float = 0.0) -> float:
+    """How long before the limit the workers are told, where a save took `save_s` (0.0: not known).
+
+    Those that begin anew, and take `start_s` to their first step, are told before they have begun.
+    """
+    wanted_s = max(LEAD_S, _PER_SAVE * save_s + _BESIDE_THE_SAVE_S) + start_s
     return wanted_s if limit_s is None else min(wanted_s, _MOST_OF_THE_LIMIT * limit_s)
 
 
@@ -55,8 +60,20 @@ def _said_of_cut(grace_s: float) -> str:
     )
 
 
+class Front(NamedTuple):
+    """The newest round of this start, and whether it is over and settled, so that the next one begins."""
+
+    number: int
+    is_settled: bool
+
+
 class Walltime:
-    """Watches one start of a job. `look` reads its record, None where Slurm does not answer."""
+    """Watches one start of a job. `look` reads its record, None where Slurm does not answer.
+
+    A round that begins when its workers could not come to a step before they are told cannot pay off:
+    they are told at once. `front` reads the newest round (None: there is none, or it cannot be read), and
+    `start_s` how long workers took to their first step; both are asked near the limit alone.
+    """
 
     def __init__(
         self,
@@ -65,11 +82,17 @@ class Walltime:
         *,
         first: JobRecord | None = None,
         read_at_s: float = float("-inf"),
+        front: Callable[[], Front | None] = lambda: None,
+        start_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._look = look
         self._save_s = save_s
         self._record = first
         self._read_at_s = self._asked_at_s = read_at_s
+        self._front = front
+        self._learn_start_s = start_s
+        self._start_s: float | None = None
+        self._going_on: int | None = None  # the round that went on when it became too late for another
 
     @property
     def reason(self) -> Reason:
@@ -81,9 +104,26 @@ class Walltime:
         """The seconds left once the workers have to be told; None as long as there is time."""
         if now_s - self._asked_at_s >= REFRESH_S:
             self._ask(now_s)
-        if self._left(now_s) is not None and now_s - self._asked_at_s > _CERTAIN_S:
+        start_s = self._start_in_vain_s(now_s)
+        if self._left(now_s, start_s) is not None and now_s - self._asked_at_s > _CERTAIN_S:
             self._ask(now_s)
-        return self._left(now_s)
+        return self._left(now_s, start_s)
+
+    def _start_in_vain_s(self, now_s: float) -> float:
+        """What the workers that begin now take to their first step, if a round has begun too late; else 0."""
+        if self._left(now_s, LONGEST_START_S) is None:
+            return 0.0
+        if self._start_s is None:
+            self._start_s = min(self._learn_start_s(), LONGEST_START_S)
+        if self._left(now_s, self._start_s) is None:
+            self._going_on = None
+            return 0.0
+        front = self._front()
+        if front is None:
+            return 0.0
+        if self._going_on is None:
+            self._going_on = front.number
+        return self._start_s if front.is_settled or front.number > self._going_on else 0.0
 
     def _ask(self, now_s: float) -> None:
         self._asked_at_s = now_s
@@ -91,9 +131,9 @@ class Walltime:
         if found is not None:
             self._record, self._read_at_s = found, now_s
 
-    def _left(self, now_s: float) -> float | None:
+    def _left(self, now_s: float, start_s: float) -> float | None:
         record = self._record
         if record is None or record.seconds_left is None:
             return None
         left_s = record.seconds_left - (now_s - self._read_at_s)
-        return left_s if left_s <= lead_s(self._save_s, record.time_limit_s) else None
+        return left_s if left_s <= lead_s(self._save_s, record.time_limit_s, start_s) else None

@@ -11,6 +11,7 @@ from typing import Any, Final
 from hpc_elastic import events
 
 TAIL_BYTES: Final = 64 * 1024
+_BEGUN: Final = "STARTING"  # the first word on each worker of a round
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,24 @@ def read(run_dir: Path, *, tail_bytes: int | None = None) -> History:
 def longest_save_s(run_dir: Path) -> float:
     """The longest save for a stop that the newest events of each node tell of; 0.0 where none does."""
     return max((mark.save_s for mark in read(run_dir, tail_bytes=TAIL_BYTES).marks), default=0.0)
+
+
+def longest_start_s(run_dir: Path) -> float:
+    """How long workers took from their start to the first step that they told; 0.0 where none has told one.
+
+    By the newest events of each node, and the longest of all rounds in them.
+    """
+    told = read(run_dir, tail_bytes=TAIL_BYTES)
+    begun: dict[tuple[str, int], float] = {}
+    for word in told.words:
+        if word.state == _BEGUN:
+            begun.setdefault((word.node, word.round), word.at_s)
+    took: dict[tuple[str, int], float] = {}
+    for mark in told.marks:
+        place = (mark.node, mark.round)
+        if place in begun:
+            took.setdefault(place, mark.at_s - begun[place])
+    return max((0.0, *took.values()))
 
 
 def _lines(path: Path, tail_bytes: int | None) -> list[bytes]:

@@ -16,16 +16,21 @@ from hpc_elastic.rendezvous.record import (
     Attempt,
     BackendChoice,
     BatchBeat,
+    Cause,
     Closed,
+    Member,
     NodeState,
     Notice,
     Outcome,
     Presence,
     Reason,
+    Round,
     Scope,
+    Settled,
 )
 from hpc_elastic.rendezvous.standing import JobStart
 from hpc_elastic.slurm.batch_watch import UNSEEN_S, BatchWatch
+from hpc_elastic.slurm.walltime import Front
 
 HEARTBEAT_S = 5.0
 LIVENESS_S = 15.0
@@ -226,3 +231,30 @@ def test_a_notice_of_the_batch_side_is_on_record_once_its_agents_meet_and_never_
     assert raw is not None
     stands = decode_as(raw, Notice, key=keys.notice_key(1))
     assert (stands.reason, stands.scope, stands.seconds_left) == (Reason.TIME_LIMIT, Scope.RUN, 50.0)
+
+
+def test_the_newest_round_of_its_own_attempt_is_told_with_whether_it_is_settled(world: World) -> None:
+    backend = world.backend
+    assert world.watch.front() is None, "nothing was read so far"
+    world.come(*NODES)
+    world.turn()
+    assert world.watch.front() is None, "no round yet"
+
+    backend.create(keys.round_key(1), encode(a_round(1, attempt=0)))
+    assert world.watch.front() is None, "a round of the start before"
+    backend.create(keys.round_key(2), encode(a_round(2, attempt=1)))
+    assert world.watch.front() == Front(2, is_settled=False)
+    settled = Settled(2, Cause.WORKER_FAILED, "1-n1-x", "", "now", "w")
+    backend.create(keys.settled_key(2), encode(settled))
+    assert world.watch.front() == Front(2, is_settled=True)
+    world.is_out_of_reach = True
+    assert world.watch.front() is None
+    world.is_out_of_reach = False
+
+    backend.create(keys.round_key(3), encode(Closed(3, 1, False, 2, 1, "", "now", "w")))
+    assert world.watch.front() is None, "the run is closed"
+
+
+def a_round(number: int, *, attempt: int) -> Round:
+    member = Member("1-n1-x", "n1", 1, "default", "n1")
+    return Round(number, (attempt,), (member,), "n1", 1, "", 0, 0, "now", "w")

@@ -5,10 +5,23 @@ from __future__ import annotations
 import pytest
 
 from hpc_elastic.slurm.job_record import JobRecord
-from hpc_elastic.slurm.walltime import LEAD_S, REFRESH_S, Walltime, lead_s, warning
+from hpc_elastic.slurm.walltime import LEAD_S, LONGEST_START_S, REFRESH_S, Front, Walltime, lead_s, warning
 from tests.unit.slurm.aftermaths import job
 
 HEARTBEAT_S = 5.0
+
+
+class Rounds:
+    """The rounds of a run whose workers take `start_s` to their first step."""
+
+    def __init__(self, start_s: float) -> None:
+        self.start_s = start_s
+        self.front: Front | None = Front(1, is_settled=False)
+        self.learned = 0
+
+    def learn(self) -> float:
+        self.learned += 1
+        return self.start_s
 
 
 class Site:
@@ -122,3 +135,72 @@ def test_a_save_that_does_not_fit_the_grace_time_is_warned_of_with_what_would_he
     assert warning(30.0, 20.0, was_cut=True) == said
     assert warning(0.0, 0.0, was_cut=True) is None
     assert [warning(*known) for known in ((5.0, 20.0), (0.0, 20.0), (30.0, 0.0), (30.0, None))] == [None] * 4
+
+
+def watched(site: Site, rounds: Rounds) -> Walltime:
+    return Walltime(site.look, 0.0, front=lambda: rounds.front, start_s=rounds.learn)
+
+
+@pytest.mark.parametrize("begins", [Front(2, is_settled=False), Front(1, is_settled=True)])
+def test_workers_that_begin_again_too_late_to_come_to_a_step_are_told_at_once(begins: Front) -> None:
+    site, rounds = Site(3600.0), Rounds(start_s=120.0)
+    walltime = watched(site, rounds)
+    assert site.told_at(walltime, 3600.0 - LEAD_S - 60.0) is None, "those that train go on"
+
+    rounds.front = begins
+
+    assert site.told_at(walltime, 3600.0) == 3600.0 - LEAD_S - 60.0
+
+
+def test_a_pause_before_the_next_round_that_began_before_it_was_too_late_is_one_as_well() -> None:
+    site, rounds = Site(3600.0), Rounds(start_s=120.0)
+    rounds.front = Front(1, is_settled=True)
+
+    assert site.told_at(watched(site, rounds), 3600.0) == 3600.0 - LEAD_S - 120.0
+
+
+def test_a_restart_that_pays_off_is_let_be() -> None:
+    site, rounds = Site(3600.0), Rounds(start_s=120.0)
+    walltime = watched(site, rounds)
+    site.told_at(walltime, 3600.0 - LEAD_S - 150.0)
+    rounds.front = Front(2, is_settled=False)
+
+    assert site.told_at(walltime, 3600.0) == 3600.0 - LEAD_S
+
+
+@pytest.mark.parametrize("front", [None, Front(1, is_settled=False)])
+def test_the_first_round_of_a_start_is_never_too_late(front: Front | None) -> None:
+    site, rounds = Site(3600.0), Rounds(start_s=120.0)
+    rounds.front = None
+    walltime = watched(site, rounds)
+    site.told_at(walltime, 3600.0 - LEAD_S - 100.0)
+    rounds.front = front
+
+    assert site.told_at(walltime, 3600.0) == 3600.0 - LEAD_S
+
+
+def test_half_of_a_short_limit_is_for_training_however_long_the_start_takes() -> None:
+    site, rounds = Site(240.0), Rounds(start_s=3600.0)
+    rounds.front = Front(1, is_settled=True)
+
+    assert site.told_at(watched(site, rounds), 240.0) == 120.0
+
+
+def test_the_start_is_learned_once_and_only_near_the_limit() -> None:
+    site, rounds = Site(3600.0), Rounds(start_s=1.0)
+    walltime = watched(site, rounds)
+
+    site.told_at(walltime, 3600.0 - LEAD_S - LONGEST_START_S)
+    assert rounds.learned == 0
+    site.told_at(walltime, 3600.0)
+    assert rounds.learned == 1
+
+
+def test_a_limit_that_was_extended_lets_the_next_restart_pay_off() -> None:
+    site, rounds = Site(3600.0), Rounds(start_s=120.0)
+    walltime = watched(site, rounds)
+    site.told_at(walltime, 3600.0 - LEAD_S - 100.0)
+    site.limit_s = 7200.0
+    rounds.front = Front(2, is_settled=False)
+
+    assert site.told_at(walltime, 7200.0) == 7200.0 - LEAD_S

@@ -47,6 +47,19 @@ def test_states_of_workers_and_agents_are_words(tmp_path: Path) -> None:
     )
 
 
+def starting(at_s: float, round_number: int) -> str:
+    about = {"attempt": 1, "round": round_number, "state": "STARTING", "global_rank": 0}
+    return json.dumps({"name": "s", "timestamp": int(at_s * 1000), "metadata": about})
+
+
+def test_the_longest_way_to_a_first_step_is_that_of_the_slowest_node_and_round(tmp_path: Path) -> None:
+    assert history.longest_start_s(tmp_path) == 0.0
+    write(tmp_path, "n1", starting(10, 1), starting(40, 2), progress(47, 5), progress(90, 25))
+    write(tmp_path, "n2", starting(40, 2), progress(52, 5), starting(60, 3))
+
+    assert history.longest_start_s(tmp_path) == 12.0
+
+
 @pytest.mark.parametrize("line", ["", "{", "[]", "null", '{"metadata": 3}', '{"metadata": {"step": "x"}}'])
 def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path, line: str) -> None:
     write(tmp_path, "n1", line, progress(1, 7), line)
