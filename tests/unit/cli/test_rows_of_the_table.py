@@ -29,7 +29,7 @@ _DONE_TO: Final = (
     f"{SLURM}/test_sandbox.py::test_what_is_done_to_a_job_and_to_a_node_is_one_json_object_where_asked"
 )
 _ITS_LIFE: Final = (
-    f"{SLURM}/test_sandbox.py::test_it_is_up_in_under_ten_seconds_and_down_leaves_no_process_and_no_file"
+    f"{SLURM}/test_sandbox.py::test_it_comes_up_with_all_nodes_and_down_leaves_no_process_and_no_file"
 )
 NORMAL: Final = {
     "run": f"{AGENT}/test_standalone.py::test_two_workers_run_without_any_job",
