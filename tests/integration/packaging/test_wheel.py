@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_a_wheel_carries_the_job_template_and_the_type_marker(tmp_path: Path) -> None:
     options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
     build = [sys.executable, "-m", "pip", "wheel", *options, str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    subprocess.run(build, check=True, capture_output=True, timeout=600)
 
     with zipfile.ZipFile(next(tmp_path.glob("hpc_elastic-*.whl"))) as wheel:
         names = set(wheel.namelist())

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from hpc_elastic.testing.sandbox import Sandbox
-from tests.examples.example_runs import DDP, RankLogs, accuracy_in, agent_command, started
+from tests.examples.example_runs import RankLogs, accuracy_in, agent_command, started
 from tests.integration.slurm.bench import Bench
+from tests.integration.torch import held_ddp
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.needs_torch
 
 STEPS = 200
+PATIENCE_S = 240.0
+SCRIPT = held_ddp.__file__
 OPTIONS = ["--steps", str(STEPS), "--step-seconds", "0.02", "--save-every", "20", "--print-every", "1"]
 
 
@@ -35,7 +38,7 @@ def pid_of_rank(rank: int, run_dir: Path) -> int:
 
 
 def kill_one_rank_in_the_middle(logs: RankLogs) -> None:
-    wait_until(lambda: len(logs.steps(3)) > 50, timeout_s=120, what="50 steps of rank 3")
+    wait_until(lambda: len(logs.steps(3)) > 50, timeout_s=PATIENCE_S, what="50 steps of rank 3")
     os.kill(pid_of_rank(3, logs.run_dir), signal.SIGKILL)
 
 
@@ -57,10 +60,10 @@ def assert_resumed_and_finished(logs: RankLogs) -> None:
 def test_a_slurm_job_goes_on_from_its_checkpoint_when_a_rank_is_killed(slurm_sandbox: Sandbox) -> None:
     bench = Bench(slurm_sandbox, slurm_sandbox.user_directory())
 
-    job = bench.submit("-N", "2", words=("--nproc-per-node", "2", str(DDP), *OPTIONS))
+    job = bench.submit("-N", "2", words=("--nproc-per-node", "2", SCRIPT, *OPTIONS))
     logs = RankLogs(bench.run_dir(job))
     kill_one_rank_in_the_middle(logs)
-    state, code, lines = bench.end_of(job, timeout_s=120)
+    state, code, lines = bench.end_of(job, timeout_s=PATIENCE_S)
 
     assert (state, code) == ("COMPLETED", "0:0"), "\n".join(lines)
     assert slurm_sandbox.job(job)["Restarts"] == "0", "the agents restart the group, not Slurm the job"
@@ -70,7 +73,7 @@ def test_a_slurm_job_goes_on_from_its_checkpoint_when_a_rank_is_killed(slurm_san
 
 def test_two_agents_go_on_from_their_checkpoint_when_a_rank_is_killed(tmp_path: Path) -> None:
     logs = RankLogs(tmp_path / "run")
-    command = agent_command(logs.run_dir, "--nnodes", "2", "--nproc-per-node", "2", DDP, *OPTIONS)
+    command = agent_command(logs.run_dir, "--nnodes", "2", "--nproc-per-node", "2", SCRIPT, *OPTIONS)
 
     with ExitStack() as stack:
         agents = [
@@ -90,7 +93,7 @@ def test_two_agents_go_on_from_their_checkpoint_when_a_rank_is_killed(tmp_path: 
             for index in (0, 1)
         ]
         kill_one_rank_in_the_middle(logs)
-        ends = [agent.wait(120) for agent in agents]
+        ends = [agent.wait(PATIENCE_S) for agent in agents]
 
     consoles = "\n".join((tmp_path / f"n{index}.out").read_text() for index in (0, 1))
     assert ends == [0, 0], consoles
