@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, Protocol
 
 PATIENCE_S: Final = 75.0
 _PR_SET_PDEATHSIG: Final = 1
-_LEAVING_S: Final = 30.0
+_LEAVING_S: Final = 90.0
 
 
 class Member(Protocol):

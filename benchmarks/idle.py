@@ -22,13 +22,16 @@ from hpc_elastic.rendezvous.standing import JobStart, Seat, Settings, Standing
 
 # Until the last newcomer, the end of forming and the news about it have been looked at for the last time.
 SETTLING_S: Final = 12.0
-_NOTICE_PATIENCE_S: Final = 30.0
+_NOTICE_PATIENCE_S: Final = 60.0
 _CALL: Final = re.compile(r"(?:^|\s)(\w+)\(")
 
 
 @dataclass(frozen=True)
 class Idle:
-    """`calls`: of one ordinary member, by name; `leader_calls`: of rank 0, which watches all others."""
+    """`calls`: of one ordinary member, by name; `leader_calls`: of rank 0, which watches all others.
+
+    `seconds` is for how long they were watched, which on a busy machine is longer than was asked for.
+    """
 
     nodes: int
     seconds: float
@@ -99,14 +102,16 @@ def measure_idle(folder: Path, nodes: int, seconds: float, settling_s: float = S
             raise RuntimeError(f"the members to be watched did not meet: {found.failed}")
         time.sleep(settling_s)
         # Ranks follow the node order: rank 0 is the first process, the one in the middle is like all others.
+        began_s = time.monotonic()
         traces = [Trace.start(members.pids[place], folder / f"trace-{place}") for place in (0, nodes // 2)]
         time.sleep(seconds)
         leader_calls, calls = (trace.end(folder / "record") for trace in traces)
+        watched_s = round(time.monotonic() - began_s, 1)
     lines = list(heard.hear(nodes + 1, time.monotonic() + _NOTICE_PATIENCE_S))
-    began_s = next(line["at_s"] for line in lines if line["announced"])
+    announced_s = next(line["at_s"] for line in lines if line["announced"])
     ends_s = [line["at_s"] for line in lines if not line["announced"]]
-    notice_s = max(ends_s) - began_s if len(ends_s) == nodes else float("inf")
-    return Idle(nodes, seconds, calls, leader_calls, notice_s)
+    notice_s = max(ends_s) - announced_s if len(ends_s) == nodes else float("inf")
+    return Idle(nodes, watched_s, calls, leader_calls, notice_s)
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,7 @@ class Trace:
         if self.process.poll() is not None:
             raise RuntimeError(f"strace ended with status {self.process.returncode}; may this user trace?")
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(20)
+        self.process.wait(120)
         place = os.fspath(folder.resolve())
         lines = [line for line in self.output.read_text(errors="replace").splitlines() if place in line]
         names = [found.group(1) for line in lines if (found := _CALL.search(line)) and "resumed>" not in line]

@@ -25,9 +25,10 @@ def test_the_agent_starts_a_worker_within_its_memory_goal() -> None:
 @pytest.mark.needs_torch
 def test_the_first_line_of_a_worker_comes_in_a_small_part_of_the_time_that_torchrun_takes() -> None:
     """The goal itself, a tenth, is for `make measure` on a quiet machine; this tells when it slips away."""
-    ours, torchrun = startup.measure(repetitions=3)
-    if startup.time_ratio(ours, torchrun) > _SLIPPING:  # a busy moment of a machine with other work to do
-        ours, torchrun = startup.measure(repetitions=9)
+    for repetitions in (3, 9, 27):  # more where the machine has other work to do in that moment
+        ours, torchrun = startup.measure(repetitions)
+        if startup.time_ratio(ours, torchrun) <= _SLIPPING:
+            break
 
     assert (ours.launcher, torchrun.launcher) == ("hpc-elastic", "torchrun")
     assert startup.time_ratio(ours, torchrun) <= _SLIPPING, (ours, torchrun)

