@@ -20,8 +20,6 @@ SECONDS = 20.0
 SOON_S = 120.0
 MakeChaos = Callable[..., Chaos]
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture
 def make_chaos(tmp_path: Path) -> Iterator[MakeChaos]:
