@@ -126,9 +126,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # Under nohup an agent rightly goes on ignoring HUP, and the tests send it one.
+def _heed_signals() -> None:
+    """Under nohup, or in a shell's background, an agent rightly goes on ignoring what the tests send it."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _heed_signals()
     for name in PROBES:
         config.addinivalue_line("markers", f"needs_{name}: the test needs {name} on this machine")
     required = [name.strip() for name in config.getoption("--require").split(",") if name.strip()]
