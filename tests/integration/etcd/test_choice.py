@@ -12,24 +12,10 @@ from hpc_elastic.rendezvous.choice import Meeting, Wanted, open_meeting
 from hpc_elastic.rendezvous.codec import decode, encode
 from hpc_elastic.rendezvous.record import BackendChoice
 from hpc_elastic.rendezvous.standing import JobStart
+from tests.integration.etcd.hearing import Clock
 
 NOBODY = "127.0.0.1:1"  # a port that no user's program may listen on
 CHOSEN = BackendChoice(1, "etcd-v3", f"http://{NOBODY}", "/p", "abc", "as told", "", "n0-x")
-
-
-class Clock:
-    """Time that passes by sleeping only."""
-
-    now_s = 0.0
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def sleep_s(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def utc_now(self) -> str:
-        return "2024-01-01T00:00:00+00:00"
 
 
 def address_of(text: str) -> EtcdAddress:

@@ -10,25 +10,10 @@ from hpc_elastic.errors import SubmissionError
 from hpc_elastic.slurm.commands import Answer
 from hpc_elastic.submission.slurm_control import SlurmControl
 from hpc_elastic.submission.states import Sight
+from tests.unit.submission.run_records import HandClock
 
 LINE = "JobId=7 JobName=train UserId=u(1000) GroupId=g(1000) JobState={} Reason={} Requeue={} Restarts=0"
 UNKNOWN = "slurm_load_jobs error: Invalid job id specified"
-
-
-class HandClock:
-    """Time that moves when told to."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def sleep_s(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def utc_now(self) -> str:
-        return ""
 
 
 class FakeSlurm:
